@@ -1,0 +1,24 @@
+import os
+import lit.formats
+
+config.name = "k3"
+config.test_format = lit.formats.ShTest(True)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "unit", "golden", "configs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.k3_obj_root, "test")
+config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixes=false"
+config.environment["PATH"] = os.pathsep.join(
+    [os.path.join(config.k3_obj_root, "bin"), config.llvm_tools_dir, os.environ["PATH"]])
+config.substitutions.append(("%models", os.path.join(config.k3_src_root, "models")))
+config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test", "golden")))
+config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))
+
+flags = ""
+if os.path.exists("/proc/cpuinfo"):
+    with open("/proc/cpuinfo") as f:
+        flags = f.read()
+if "avx512f" in flags:
+    config.available_features.add("host-avx512")
+if "avx512_bf16" in flags:
+    config.available_features.add("host-avx512bf16")
