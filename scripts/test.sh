@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh
 status=0
-/usr/lib/llvm-22/bin/lit -sv --output build/test/results.json "$@" build/test || status=$?
+/usr/lib/llvm-22/bin/lit -sv --output build/test/results.json "$@" build/test build/test/unit || status=$?
 python3 - build/test/results.json <<'PY'
 import collections, json, sys
 codes = collections.Counter(t["code"] for t in json.load(open(sys.argv[1]))["tests"])
