@@ -1,0 +1,236 @@
+//===- Kda.cpp - Kimi Delta Attention -------------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Reference/Kda.h"
+#include "lib/Reference/Common.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace k3::ref;
+
+Vec k3::ref::shortConv(View u, View w, IntView cu, Vec &state, Index channels, Index taps, bool siluActivation) {
+  require(channels > 0 && taps > 0 && u.size() % channels == 0, "shortConv: u is not [T, C]");
+  require(w.size() == channels * taps, "shortConv: w is not [C, taps]");
+  requireBoundaries(cu, u.size() / channels);
+  Index sequences = cu.size() - 1, history = taps - 1;
+  require(static_cast<Index>(state.size()) == sequences * history * channels, "shortConv: state is not [N, taps-1, C]");
+
+  Vec out(u.size());
+  for (Index n = 0; n < sequences; ++n) {
+    double *kept = state.data() + n * history * channels;
+    Index begin = cu[n], length = cu[n + 1] - begin;
+    // Row of this sequence counted from its first token of this call; negative rows are history.
+    auto row = [&](Index r, Index c) {
+      return r >= 0 ? u[(begin + r) * channels + c] : kept[(history + r) * channels + c];
+    };
+    for (Index t = 0; t < length; ++t)
+      for (Index c = 0; c < channels; ++c) {
+        double sum = 0;
+        for (Index j = 0; j < taps; ++j)
+          sum += w[c * taps + j] * row(t - history + j, c);
+        out[(begin + t) * channels + c] = siluActivation ? silu(sum) : sum;
+      }
+    Vec next(history * channels);
+    for (Index j = 0; j < history; ++j)
+      for (Index c = 0; c < channels; ++c)
+        next[j * channels + c] = row(length - history + j, c);
+    std::copy(next.begin(), next.end(), kept);
+  }
+  return out;
+}
+
+Vec k3::ref::kdaGate(View z, View aLog, View dtBias, GateKind kind, double lowerBound, Index tokens, Index heads,
+                     Index keyDim) {
+  require(z.size() == tokens * heads * keyDim, "kdaGate: z is not [T, H, K]");
+  require(aLog.empty() || aLog.size() >= heads, "kdaGate: A_log has fewer entries than heads");
+  require(dtBias.empty() || dtBias.size() == heads * keyDim, "kdaGate: dt_bias is not [H, K]");
+  require(kind != GateKind::BoundedSigmoid || lowerBound < 0, "kdaGate: the lower bound must be negative");
+  Vec g(z.size());
+  for (Index t = 0; t < tokens; ++t)
+    for (Index h = 0; h < heads; ++h) {
+      double rate = aLog.empty() ? 1.0 : std::exp(aLog[h]);
+      for (Index d = 0; d < keyDim; ++d) {
+        Index i = (t * heads + h) * keyDim + d;
+        double x = z[i] + (dtBias.empty() ? 0.0 : dtBias[h * keyDim + d]);
+        g[i] = kind == GateKind::BoundedSigmoid ? lowerBound * sigmoid(rate * x) : -rate * softplus(x);
+      }
+    }
+  return g;
+}
+
+static void requireScanOperands(View q, View k, View v, View g, View beta, IntView cu, ScanShape s, ScanOptions o) {
+  require(s.tokens >= 0 && s.heads > 0 && s.keyDim > 0 && s.valueDim > 0, "scan: shape is not positive");
+  Index keys = s.tokens * s.heads * s.keyDim;
+  require(q.size() == keys && k.size() == keys, "scan: q or k is not [T, H, K]");
+  require(v.size() == s.tokens * s.heads * s.valueDim, "scan: v is not [T, H, V]");
+  Index gates = o.decay == Decay::None ? 0 : o.decay == Decay::PerHead ? s.tokens * s.heads : keys;
+  require(g.size() == gates, "scan: g does not match the kind of decay");
+  require(beta.empty() || beta.size() == s.tokens * s.heads, "scan: beta is not [T, H]");
+  requireBoundaries(cu, s.tokens);
+}
+
+/// q as the recurrence uses it: normalised where asked for, then scaled.
+static Vec preparedQuery(View q, ScanShape s, ScanOptions o) {
+  Vec out = o.l2NormQK ? l2Norm(q, s.tokens * s.heads, s.keyDim) : q.toVec();
+  for (double &x : out)
+    x *= o.scale;
+  return out;
+}
+
+static Vec preparedKey(View k, ScanShape s, ScanOptions o) {
+  return o.l2NormQK ? l2Norm(k, s.tokens * s.heads, s.keyDim) : k.toVec();
+}
+
+/// Log-decay of channel d; `row` is t * H + h.
+static double logDecay(View g, Decay decay, Index row, Index d, Index keyDim) {
+  switch (decay) {
+  case Decay::None:
+    return 0;
+  case Decay::PerHead:
+    return g[row];
+  case Decay::PerChannel:
+    return g[row * keyDim + d];
+  }
+  return 0;
+}
+
+Vec k3::ref::kdaScan(View q, View k, View v, View g, View beta, IntView cu, Vec &state, ScanShape s, ScanOptions o) {
+  requireScanOperands(q, k, v, g, beta, cu, s, o);
+  Index H = s.heads, K = s.keyDim, V = s.valueDim, sequences = cu.size() - 1;
+  require(static_cast<Index>(state.size()) == sequences * H * V * K, "kdaScan: state is not [N, H, V, K]");
+  Vec query = preparedQuery(q, s, o), key = preparedKey(k, s, o);
+
+  Vec out(s.tokens * H * V);
+  for (Index n = 0; n < sequences; ++n)
+    for (Index t = cu[n]; t < cu[n + 1]; ++t)
+      for (Index h = 0; h < H; ++h) {
+        Index row = t * H + h;
+        const double *qt = query.data() + row * K, *kt = key.data() + row * K;
+        double strength = beta.empty() ? 1.0 : beta[row];
+        Vec alpha(K);
+        for (Index d = 0; d < K; ++d)
+          alpha[d] = std::exp(logDecay(g, o.decay, row, d, K));
+        for (Index j = 0; j < V; ++j) { // rows of the state do not touch each other
+          double *S = state.data() + ((n * H + h) * V + j) * K;
+          double predicted = 0, read = 0;
+          for (Index d = 0; d < K; ++d) {
+            S[d] *= alpha[d];
+            predicted += S[d] * kt[d];
+          }
+          double e = strength * (v[row * V + j] - (o.deltaRule ? predicted : 0.0));
+          for (Index d = 0; d < K; ++d) {
+            S[d] += kt[d] * e;
+            read += S[d] * qt[d];
+          }
+          out[row * V + j] = read;
+        }
+      }
+  return out;
+}
+
+std::vector<ChunkRange> k3::ref::chunkRanges(IntView cu, Index chunk) {
+  require(chunk >= 1, "chunkRanges: a chunk holds at least one token");
+  std::vector<ChunkRange> ranges;
+  for (Index n = 0; n + 1 < cu.size(); ++n)
+    for (Index begin = cu[n]; begin < cu[n + 1]; begin += chunk)
+      ranges.push_back({n, begin, std::min(chunk, cu[n + 1] - begin)});
+  return ranges;
+}
+
+ChunkParts k3::ref::kdaChunkPrepare(View q, View k, View v, View g, View beta, IntView cu, Index chunk, ScanShape s,
+                                    ScanOptions o) {
+  requireScanOperands(q, k, v, g, beta, cu, s, o);
+  Index H = s.heads, K = s.keyDim, V = s.valueDim;
+  Vec query = preparedQuery(q, s, o), key = preparedKey(k, s, o);
+  std::vector<ChunkRange> ranges = chunkRanges(cu, chunk);
+  Index keys = s.tokens * H * K;
+  ChunkParts parts{Vec(keys), Vec(keys), Vec(s.tokens * H * V), Vec(keys), Vec(s.tokens * H * chunk),
+                   Vec(ranges.size() * H * K)};
+
+  for (std::size_t c = 0; c < ranges.size(); ++c)
+    for (Index h = 0; h < H; ++h) {
+      Index n = ranges[c].rows;
+      auto row = [&](Index i) { return (ranges[c].begin + i) * H + h; }; // row i of the chunk in [T,H]
+
+      Vec G(n * K); // inclusive sums of g, restarting here
+      for (Index i = 0; i < n; ++i)
+        for (Index d = 0; d < K; ++d)
+          G[i * K + d] = (i ? G[(i - 1) * K + d] : 0.0) + logDecay(g, o.decay, row(i), d, K);
+      const double *GL = G.data() + (n - 1) * K;
+
+      // a_i . k_j with each channel decayed from row j to row i.
+      auto decayedDot = [&](const Vec &a, Index i, Index j) {
+        double sum = 0;
+        for (Index d = 0; d < K; ++d)
+          sum += a[row(i) * K + d] * key[row(j) * K + d] * std::exp(G[i * K + d] - G[j * K + d]);
+        return sum;
+      };
+
+      for (Index i = 0; i < n; ++i) {
+        double strength = beta.empty() ? 1.0 : beta[row(i)];
+        double *w = parts.w.data() + row(i) * K, *u = parts.u.data() + row(i) * V;
+        for (Index d = 0; d < K; ++d) {
+          double grown = std::exp(G[i * K + d]);
+          parts.qg[row(i) * K + d] = grown * query[row(i) * K + d];
+          parts.kd[row(i) * K + d] = std::exp(GL[d] - G[i * K + d]) * key[row(i) * K + d];
+          w[d] = o.deltaRule ? strength * grown * key[row(i) * K + d] : 0.0;
+        }
+        for (Index j = 0; j < V; ++j)
+          u[j] = strength * v[row(i) * V + j];
+        for (Index j = 0; j <= i; ++j)
+          parts.aqk[row(i) * chunk + j] = decayedDot(query, i, j);
+        if (!o.deltaRule)
+          continue;
+        for (Index j = 0; j < i; ++j) { // forward substitution: earlier rows are final
+          double l = strength * decayedDot(key, i, j);
+          for (Index d = 0; d < K; ++d)
+            w[d] -= l * parts.w[row(j) * K + d];
+          for (Index d = 0; d < V; ++d)
+            u[d] -= l * parts.u[row(j) * V + d];
+        }
+      }
+      for (Index d = 0; d < K; ++d)
+        parts.last[(c * H + h) * K + d] = std::exp(GL[d]);
+    }
+  return parts;
+}
+
+Vec k3::ref::kdaChunkScan(const ChunkParts &parts, IntView cu, Index chunk, Vec &state, ScanShape s) {
+  requireBoundaries(cu, s.tokens);
+  Index H = s.heads, K = s.keyDim, V = s.valueDim;
+  require(static_cast<Index>(state.size()) == (cu.size() - 1) * H * V * K, "kdaChunkScan: state is not [N, H, V, K]");
+  std::vector<ChunkRange> ranges = chunkRanges(cu, chunk);
+
+  Vec out(s.tokens * H * V);
+  for (std::size_t c = 0; c < ranges.size(); ++c) // a sequence's chunks are in order
+    for (Index h = 0; h < H; ++h)
+      for (Index j = 0; j < V; ++j) { // columns of S [K,V], that is rows of the stored state
+        double *S = state.data() + ((ranges[c].sequence * H + h) * V + j) * K;
+        auto row = [&](Index i) { return (ranges[c].begin + i) * H + h; };
+        Index n = ranges[c].rows;
+        Vec vn(n);
+        for (Index i = 0; i < n; ++i) {
+          vn[i] = parts.u[row(i) * V + j];
+          double read = 0;
+          for (Index d = 0; d < K; ++d) {
+            vn[i] -= parts.w[row(i) * K + d] * S[d];
+            read += parts.qg[row(i) * K + d] * S[d];
+          }
+          for (Index m = 0; m <= i; ++m)
+            read += parts.aqk[row(i) * chunk + m] * vn[m];
+          out[row(i) * V + j] = read;
+        }
+        for (Index d = 0; d < K; ++d) {
+          S[d] *= parts.last[(c * H + h) * K + d];
+          for (Index i = 0; i < n; ++i)
+            S[d] += parts.kd[row(i) * K + d] * vn[i];
+        }
+      }
+  return out;
+}
+
+Vec k3::ref::kdaGatedNorm(View o, View gate, View w, Index rows, Index valueDim, double eps) {
+  return sigmoidGate(rmsNorm(o, w, rows, valueDim, eps), gate);
+}

@@ -1,0 +1,67 @@
+//===- LatentMoe.h - Router, grouped experts, LatentMoE block -------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#pragma once
+#include "lib/Reference/Common.h"
+
+/// A slot is one (token, choice) pair, numbered t * topK + i; there are T * topK of them.
+namespace k3::ref {
+
+struct Routing {
+  std::vector<std::int32_t> ids; ///< [T,topK] experts by falling biased score; the lower id first where scores tie
+  Vec weights;                   ///< [T,topK]
+  Vec margin;                    ///< [T] biased score of the last chosen minus the best not chosen; infinite if none
+};
+
+struct RouteOptions {
+  Index experts, topK;
+  bool renormalize = true;
+  double scale = 1.0; ///< routed_scaling_factor
+};
+
+/// Spec 2.5, steps 1 to 3. logits [T,E] finite, bias [E] or empty (0); 1 <= topK <= E.
+///   s = sigmoid(logits); choose the topK largest s + bias; weight = s / (sum of chosen s + 1e-20) * scale
+/// The bias only chooses. Without renormalisation the weight is s * scale.
+Routing route(View logits, View bias, Index tokens, RouteOptions options);
+
+/// Slots grouped by expert: perm[offsets[e] .. offsets[e+1]) are expert e's slots in rising order.
+struct MoePlan {
+  std::vector<std::int32_t> offsets; ///< [E+1]
+  std::vector<std::int32_t> perm;    ///< [T*topK] slot at each sorted row
+};
+MoePlan planExperts(IntView ids, Index experts);
+
+/// One expert's matrix applied to each of its rows: y[r,:] = x[row(r),:] w[e]^T for r in [offsets[e], offsets[e+1]).
+/// w has E views [out,in]; experts without rows are not read. Returns y [T*topK, out] in sorted order.
+///   topK > 0:  x [T,in], row(r) = perm[r] / topK (the token of the slot: first layer of the expert)
+///   topK == 0: x [T*topK,in] already in sorted order, row(r) = r (second layer)
+Vec groupedContract(View x, const MoePlan &plan, const std::vector<View> &w, Index topK, Index in, Index out);
+
+/// u[t,:] = sum_i weights[t,i] * y[row of slot (t,i),:], i rising. y [T*topK,dim] in sorted order -> [T,dim].
+Vec combine(View y, const MoePlan &plan, View weights, Index tokens, Index topK, Index dim);
+
+struct MoeShape {
+  Index tokens, hidden;
+  Index latent;      ///< width the experts work in; = hidden if there is no latent projection
+  Index expertWidth; ///< inner width of a routed expert
+  Index sharedWidth; ///< inner width of the fused shared expert, 0 = none
+};
+
+struct MoeWeights {
+  View router;                   ///< [E,hidden]
+  View bias;                     ///< [E] e_score_correction_bias
+  std::vector<View> w1, w3, w2;  ///< E each: gate and up [expertWidth,latent], down [latent,expertWidth]
+  View down, up;                 ///< [latent,hidden] and [hidden,latent], both empty for full-width experts
+  View norm;                     ///< [latent] on the aggregate before `up`, or empty
+  View sharedGate, sharedUp;     ///< [sharedWidth,hidden]
+  View sharedDown;               ///< [hidden,sharedWidth]
+};
+
+/// Stable LatentMoE, or the plain full-width mixture where `down` and `up` are empty. Spec 2.5, steps 1 to 7.
+/// x [T,hidden] -> [T,hidden]. The router and the shared expert read x at full width. `routing`, if given, receives the
+/// choices.
+Vec moeBlock(View x, const MoeWeights &weights, MoeShape shape, RouteOptions route, Activation activation, double eps,
+             Routing *routing = nullptr);
+
+} // namespace k3::ref
