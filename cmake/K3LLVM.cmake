@@ -6,6 +6,7 @@ set(MLIR_BINARY_DIR ${CMAKE_BINARY_DIR})
 list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
 separate_arguments(K3_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 add_definitions(${K3_LLVM_DEFINITIONS})
+set(CMAKE_CXX_STANDARD 20)
 include(TableGen)
 include(AddLLVM)
 include(AddMLIR)
@@ -14,10 +15,13 @@ if(K3_ENABLE_ASSERTIONS)
   add_compile_options(-UNDEBUG)
 endif()
 add_compile_options(-Werror=deprecated-declarations)
+# A precompiled header without its timestamp can be found again by ccache.
+add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 
 file(WRITE ${CMAKE_BINARY_DIR}/pch/K3PCH.cpp "")
 add_library(K3PCH STATIC ${CMAKE_BINARY_DIR}/pch/K3PCH.cpp)
+llvm_update_compile_flags(K3PCH)
 target_precompile_headers(K3PCH PRIVATE
   <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/PatternMatch.h>
   <mlir/Pass/Pass.h> <mlir/Pass/PassManager.h> <mlir/Transforms/DialectConversion.h>

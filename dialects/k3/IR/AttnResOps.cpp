@@ -1,0 +1,11 @@
+//===- AttnResOps.cpp - constraints of the AttnRes ops -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "dialects/k3/IR/K3Ops.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+LogicalResult AttnResMixOp::verifyConstraints() { return success(); }
+LogicalResult AttnResAccumulateOp::verifyConstraints() { return success(); }

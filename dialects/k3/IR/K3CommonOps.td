@@ -1,0 +1,112 @@
+//===- K3CommonOps.td - structured ops every layer uses -*- tablegen -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3_COMMON_OPS_TD
+#define K3_COMMON_OPS_TD
+
+include "dialects/k3/IR/K3StructuredBase.td"
+
+def K3_GatherRowsOp : K3_StructuredOp<"gather_rows",
+    "T | T | V d | T d",
+    "false", "2, 1", []> {
+  let summary = "rows of a table";
+  let description = [{
+    `out[t] = table[ids[t]]`, converted to the element type of `out`. Used for the embedding and to pick logit rows.
+
+    * (C1) every id is in `[0, V)`; checked at run time by the caller (the runtime checks token ids on entry).
+  }];
+  let arguments = (ins K3_Int:$ids,
+                       K3_Float:$table,
+                       K3_Float:$out,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["ids", "table"], ["out"]>.format;
+}
+
+def K3_LinearOp : K3_StructuredOp<"linear",
+    "T n | T k | n k | T n",
+    "getAccumulate()", "2, 1", []> {
+  let summary = "product with a stored weight matrix";
+  let description = [{
+    `out[t, n] = sum_k x[t, k] * weight[n, k]`, plus the old `out[t, n]` with `accumulate`. The weight is read as the
+    checkpoint stores it, `[out features, in features]`; products and sums are f32.
+  }];
+  let arguments = (ins K3_Float:$x,
+                       K3_Float:$weight,
+                       K3_F32:$out,
+                       UnitAttr:$accumulate,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["x", "weight"], ["out"]>.format;
+}
+
+def K3_MxContractOp : K3_StructuredOp<"mx.contract",
+    "T n | T k | n kb | n kg | T n",
+    "getAccumulate()", "3, 1", []> {
+  let summary = "product with a stored MXFP4 weight matrix";
+  let description = [{
+    `k3.linear` with `weight[n, k] = E2M1[code(n, k)] * 2^(scale[n, k / 32] - 127)`; byte j of a row holds the codes of
+    inputs 2j (low nibble) and 2j + 1 (high nibble).
+
+    * (C1) `weight` and `scale` are i8; `k = 2 kb = 32 kg`.
+  }];
+  let arguments = (ins K3_Float:$x,
+                       K3_Weight:$weight,
+                       K3_Weight:$scale,
+                       K3_F32:$out,
+                       UnitAttr:$accumulate,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["x", "weight", "scale"], ["out"]>.format;
+}
+
+def K3_RmsNormOp : K3_StructuredOp<"rms_norm",
+    "T | T d | d | T d",
+    "false", "2, 1", []> {
+  let summary = "root mean square norm";
+  let description = [{
+    `out[t, j] = weight[j] * x[t, j] * rsqrt(mean_j(x[t, j]^2) + eps)`, statistics in f32.
+
+    * (C1) `eps >= 0`.
+  }];
+  let arguments = (ins K3_Float:$x,
+                       K3_Float:$weight,
+                       K3_Float:$out,
+                       F64Attr:$eps,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["x", "weight"], ["out"]>.format;
+}
+
+def K3_GluOp : K3_StructuredOp<"glu",
+    "T n | T n | T n | T n",
+    "false", "2, 1", []> {
+  let summary = "gated linear unit";
+  let description = [{
+    swiglu: `silu(gate) * up`. situ: `beta * tanh(gate / beta) * sigmoid(gate) * linear_beta * tanh(up / linear_beta)`
+    (the sigmoid takes the uncapped gate). f32 inside.
+
+    * (C1) situ needs `beta > 0` and `linear_beta > 0`.
+  }];
+  let arguments = (ins K3_Float:$gate,
+                       K3_Float:$up,
+                       K3_Float:$out,
+                       K3_ActivationAttr:$activation,
+                       DefaultValuedAttr<F64Attr, "0.0">:$beta,
+                       DefaultValuedAttr<F64Attr, "0.0">:$linear_beta,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["gate", "up"], ["out"]>.format;
+}
+
+def K3_SigmoidGateOp : K3_StructuredOp<"sigmoid_gate",
+    "T n | T n | T n | T n",
+    "false", "2, 1", []> {
+  let summary = "x * sigmoid(gate)";
+  let description = [{
+    `out = x * sigmoid(gate)`; the output gate of gated MLA.
+  }];
+  let arguments = (ins K3_Float:$x,
+                       K3_Float:$gate,
+                       K3_Float:$out,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["x", "gate"], ["out"]>.format;
+}
+
+#endif // K3_COMMON_OPS_TD

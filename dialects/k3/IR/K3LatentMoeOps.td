@@ -1,0 +1,87 @@
+//===- K3LatentMoeOps.td - structured ops of LatentMoE -*- tablegen -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3_LATENT_MOE_OPS_TD
+#define K3_LATENT_MOE_OPS_TD
+
+include "dialects/k3/IR/K3StructuredBase.td"
+
+def K3_MoeRouteOp : K3_StructuredOp<"latent_moe.route",
+    "T | T E | E | T k | T k",
+    "false", "2, 2", []> {
+  let summary = "sigmoid router with a selection bias";
+  let description = [{
+    `s = sigmoid(logits)`; ids = the k largest of `s + bias`, in falling order, the lower id first on ties; weights =
+    `s[ids]` (unbiased), divided by their sum + 1e-20 with `renormalize`, times `scale`. All f32.
+
+    * (C1) `k <= E`.
+  }];
+  let arguments = (ins K3_F32:$logits,
+                       K3_F32:$bias,
+                       K3_Int:$ids,
+                       K3_F32:$weights,
+                       BoolAttr:$renormalize,
+                       F64Attr:$scale,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["logits", "bias"], ["ids", "weights"]>.format;
+}
+
+def K3_MoePlanOp : K3_StructuredOp<"latent_moe.plan",
+    " | T k | E1 | T k",
+    "false", "1, 2", []> {
+  let summary = "sort the routed slots by expert";
+  let description = [{
+    A slot is `t * k + i`. `perm` lists all slots by rising expert and, inside an expert, by rising slot (a stable counting
+    sort); `offsets[e] .. offsets[e+1]` is the range of expert e. `E1 = E + 1`.
+  }];
+  let arguments = (ins K3_Int:$ids,
+                       K3_Int:$offsets,
+                       K3_Int:$perm,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["ids"], ["offsets", "perm"]>.format;
+}
+
+def K3_MoeGroupedContractOp : K3_StructuredOp<"latent_moe.grouped_contract",
+    "n | T kx? | E1 | T k | E n wk | E n kg | E n wk | E n kg | T k n",
+    "false", "getODSOperandIndexAndLength(7).first, 1", [AttrSizedOperandSegments]> {
+  let summary = "every routed slot through its expert's matrix";
+  let description = [{
+    For expert e and slot s in its range: `out[s] = x_s weight[e]^T`, where x is `[T, K]` (x_s = x[s / k]) or, per slot,
+    `[T, k, K]` (x_s = x[s]). With `up_weight`: `out[s] = act(x_s weight[e]^T, x_s up_weight[e]^T)`, the fused gated
+    unit. MXFP4 weights are i8 with `scale` (and `up_scale`), layout as in `k3.mx.contract`.
+
+    * (C1) `E1 = E + 1`. (C2) i8 weights have scales, float weights have none. (C3) `activation` iff `up_weight`.
+      (C4) the contraction sizes agree.
+  }];
+  let arguments = (ins K3_Float:$x,
+                       K3_Int:$offsets,
+                       K3_Int:$perm,
+                       K3_Weight:$weight,
+                       Optional<K3_Weight>:$scale,
+                       Optional<K3_Weight>:$up_weight,
+                       Optional<K3_Weight>:$up_scale,
+                       K3_F32:$out,
+                       OptionalAttr<K3_ActivationAttr>:$activation,
+                       DefaultValuedAttr<F64Attr, "0.0">:$beta,
+                       DefaultValuedAttr<F64Attr, "0.0">:$linear_beta,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["x", "offsets", "perm", "weight"], ["out"], ["scale", "up_weight", "up_scale"]>.format;
+}
+
+def K3_MoeCombineOp : K3_StructuredOp<"latent_moe.combine",
+    "T n | T k n | T k | T n",
+    "getAccumulate()", "2, 1", []> {
+  let summary = "weighted sum over a token's experts";
+  let description = [{
+    `out[t] = sum_i weights[t, i] * y[t, i]` in the order of i, f32; plus the old value with `accumulate`.
+  }];
+  let arguments = (ins K3_Float:$y,
+                       K3_F32:$weights,
+                       K3_F32:$out,
+                       UnitAttr:$accumulate,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["y", "weights"], ["out"]>.format;
+}
+
+#endif // K3_LATENT_MOE_OPS_TD

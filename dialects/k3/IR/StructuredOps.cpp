@@ -1,0 +1,191 @@
+//===- StructuredOps.cpp - what follows from a shape table -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "dialects/k3/IR/StructuredOps.h"
+#include "dialects/k3/IR/K3Ops.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+/// The table's fields: loops first, then one per ODS operand.
+static SmallVector<StringRef> splitTable(Operation *op) {
+  SmallVector<StringRef> fields;
+  cast<StructuredOpInterface>(op).getShapeTable().split(fields, '|');
+  for (StringRef &field : fields)
+    field = field.trim();
+  return fields;
+}
+
+/// Index of the ODS operand that operand `operandNumber` belongs to. Operands are inputs, optional inputs, destinations;
+/// ODS keeps segment sizes only where more than one operand is optional.
+static unsigned getOdsIndex(Operation *op, unsigned operandNumber) {
+  if (auto segments = op->getInherentAttr("operandSegmentSizes"); segments && *segments) {
+    unsigned seen = 0;
+    for (auto [index, size] : llvm::enumerate(cast<DenseI32ArrayAttr>(*segments).asArrayRef())) {
+      seen += size;
+      if (operandNumber < seen)
+        return index;
+    }
+    llvm_unreachable("operand outside every segment");
+  }
+  unsigned absent = splitTable(op).size() - 1 - op->getNumOperands();
+  unsigned firstInit = cast<DestinationStyleOpInterface>(op).getDpsInitOperand(0)->getOperandNumber();
+  return operandNumber < firstInit ? operandNumber : operandNumber + absent;
+}
+
+SmallVector<StringRef> k3::getLoopNames(Operation *op) {
+  SmallVector<StringRef> loops;
+  splitTable(op).front().split(loops, ' ', -1, /*KeepEmpty=*/false);
+  return loops;
+}
+
+/// Names as written, without regard to the operand's rank; `elastic` if the rank may be smaller.
+static SmallVector<DimName> parseDims(StringRef field, bool &elastic) {
+  elastic = field.consume_back("?");
+  SmallVector<StringRef> words;
+  if (field != "-")
+    field.split(words, ' ', -1, /*KeepEmpty=*/false);
+  SmallVector<DimName> names;
+  for (StringRef word : words) {
+    DimName name;
+    name.atLeast = word.consume_back("+");
+    name.name = word;
+    names.push_back(name);
+  }
+  return names;
+}
+
+SmallVector<DimName> k3::getDimNames(Operation *op, unsigned operandNumber) {
+  bool elastic;
+  SmallVector<DimName> names = parseDims(splitTable(op)[1 + getOdsIndex(op, operandNumber)], elastic);
+  if (auto type = dyn_cast<ShapedType>(op->getOperand(operandNumber).getType()))
+    if (elastic && type.hasRank() && type.getRank() < static_cast<int64_t>(names.size()))
+      names.resize(type.getRank());
+  return names;
+}
+
+StringRef k3::getOperandName(Operation *op, unsigned operandNumber) {
+  // The assembly format prints operand names nowhere, so name them by position in the destination or input list.
+  static constexpr StringRef ordinals[] = {"#0", "#1", "#2", "#3", "#4", "#5", "#6", "#7", "#8", "#9", "#10", "#11", "#12"};
+  return ordinals[std::min<unsigned>(operandNumber, std::size(ordinals) - 1)];
+}
+
+LogicalResult k3::verifyShapeTable(Operation *op) {
+  auto dps = cast<DestinationStyleOpInterface>(op);
+  bool anyTensor = false, anyMemref = false;
+  struct Seen {
+    int64_t size;
+    unsigned operand;
+  };
+  llvm::StringMap<Seen> sizes;
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    auto type = dyn_cast<ShapedType>(operand.get().getType());
+    if (!type)
+      continue;
+    anyTensor |= isa<TensorType>(type);
+    anyMemref |= isa<MemRefType>(type);
+    SmallVector<DimName> names = getDimNames(op, number);
+    if (type.getRank() != static_cast<int64_t>(names.size()))
+      return op->emitOpError() << "expected operand " << getOperandName(op, number) << " to have rank " << names.size()
+                               << ", got " << type;
+    for (auto [dim, name] : llvm::enumerate(names)) {
+      int64_t size = type.getDimSize(dim);
+      if (ShapedType::isDynamic(size) || name.atLeast)
+        continue;
+      auto [it, inserted] = sizes.try_emplace(name.name, Seen{size, number});
+      if (!inserted && it->second.size != size)
+        return op->emitOpError() << "expected equal sizes of '" << name.name << "', got " << it->second.size
+                                 << " in operand " << getOperandName(op, it->second.operand) << " and " << size
+                                 << " in operand " << getOperandName(op, number);
+    }
+  }
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<ShapedType>(operand.get().getType());
+    if (!type)
+      continue;
+    for (auto [dim, name] : llvm::enumerate(getDimNames(op, operand.getOperandNumber()))) {
+      auto it = sizes.find(name.name);
+      if (name.atLeast && it != sizes.end() && !type.isDynamicDim(dim) && type.getDimSize(dim) < it->second.size)
+        return op->emitOpError() << "expected at least " << it->second.size << " of '" << name.name << "' in operand "
+                                 << getOperandName(op, operand.getOperandNumber()) << ", got " << type.getDimSize(dim);
+    }
+  }
+  if (anyTensor && anyMemref)
+    return op->emitOpError("expected all operands to be tensors or all to be memrefs");
+  unsigned expected = anyTensor ? dps.getNumDpsInits() : 0;
+  if (op->getNumResults() != expected)
+    return op->emitOpError() << "expected " << expected << " results, got " << op->getNumResults();
+  return success();
+}
+
+void k3::getStructuredEffects(Operation *op,
+                              SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  auto dps = cast<DestinationStyleOpInterface>(op);
+  auto structured = cast<StructuredOpInterface>(op);
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    bool isInit = dps.isDpsInit(&operand);
+    unsigned initIndex = isInit ? operand.getOperandNumber() - dps.getDpsInitsMutable()[0].getOperandNumber() : 0;
+    if (!isInit || structured.readsInit(initIndex))
+      effects.emplace_back(MemoryEffects::Read::get(), &operand, SideEffects::DefaultResource::get());
+    if (isInit)
+      effects.emplace_back(MemoryEffects::Write::get(), &operand, SideEffects::DefaultResource::get());
+  }
+}
+
+static OpFoldResult getSize(OpBuilder &b, Location loc, Value value, int64_t dim) {
+  auto type = cast<ShapedType>(value.getType());
+  if (!type.isDynamicDim(dim))
+    return b.getIndexAttr(type.getDimSize(dim));
+  if (isa<TensorType>(type))
+    return tensor::DimOp::create(b, loc, value, dim).getResult();
+  return memref::DimOp::create(b, loc, value, dim).getResult();
+}
+
+LogicalResult k3::reifyStructuredShapes(OpBuilder &b, Operation *op, ReifiedRankedShapedTypeDims &dims) {
+  for (OpOperand &init : cast<DestinationStyleOpInterface>(op).getDpsInitsMutable()) {
+    auto type = dyn_cast<RankedTensorType>(init.get().getType());
+    if (!type)
+      return failure();
+    SmallVector<OpFoldResult> sizes;
+    for (int64_t dim = 0; dim < type.getRank(); ++dim)
+      sizes.push_back(getSize(b, op->getLoc(), init.get(), dim));
+    dims.push_back(std::move(sizes));
+  }
+  return success();
+}
+
+OpFoldResult k3::getNamedDim(OpBuilder &b, Operation *op, StringRef name) {
+  std::optional<std::pair<Value, int64_t>> dynamic;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto type = dyn_cast<ShapedType>(operand.get().getType());
+    if (!type)
+      continue;
+    for (auto [dim, dimName] : llvm::enumerate(getDimNames(op, operand.getOperandNumber()))) {
+      if (dimName.name != name || dimName.atLeast)
+        continue;
+      if (!type.isDynamicDim(dim))
+        return b.getIndexAttr(type.getDimSize(dim));
+      if (!dynamic)
+        dynamic = {operand.get(), static_cast<int64_t>(dim)};
+    }
+  }
+  assert(dynamic && "no operand has a dimension of this name");
+  return getSize(b, op->getLoc(), dynamic->first, dynamic->second);
+}
+
+int64_t k3::getStaticNamedDim(Operation *op, StringRef name) {
+  for (OpOperand &operand : op->getOpOperands())
+    if (auto type = dyn_cast<ShapedType>(operand.get().getType()))
+      for (auto [dim, dimName] : llvm::enumerate(getDimNames(op, operand.getOperandNumber())))
+        if (dimName.name == name && !dimName.atLeast && !type.isDynamicDim(dim))
+          return type.getDimSize(dim);
+  return ShapedType::kDynamic;
+}

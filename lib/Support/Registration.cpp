@@ -1,0 +1,18 @@
+//===- Registration.cpp - everything the compiler tools register -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Support/Registration.h"
+#include "dialects/k3/IR/K3Ops.h"
+#include "dialects/k3/Interfaces/Interfaces.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/InitAllExtensions.h"
+#include "mlir/Target/LLVMIR/Dialect/All.h"
+
+void mlir::k3::registerAllK3Dialects(DialectRegistry &registry) {
+  registerAllDialects(registry);
+  registerAllExtensions(registry);
+  registerAllToLLVMIRTranslations(registry);
+  registry.insert<K3Dialect>();
+  registerK3InterfaceModels(registry);
+}

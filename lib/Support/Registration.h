@@ -1,0 +1,16 @@
+//===- Registration.h - everything the compiler tools register -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3_SUPPORT_REGISTRATION_H
+#define K3_SUPPORT_REGISTRATION_H
+
+namespace mlir {
+class DialectRegistry;
+namespace k3 {
+/// All upstream dialects and extensions, the k3 dialect and its interface models, translations to LLVM IR.
+void registerAllK3Dialects(DialectRegistry &registry);
+} // namespace k3
+} // namespace mlir
+
+#endif // K3_SUPPORT_REGISTRATION_H

@@ -1,0 +1,15 @@
+//===- k3-opt.cpp - optimizer driver: all upstream passes and ours -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Support/Registration.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/InitAllPasses.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::k3::registerAllK3Dialects(registry);
+  mlir::registerAllPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "k3c optimizer driver\n", registry));
+}
