@@ -1,0 +1,185 @@
+/*===- k3rt.h - C API of the k3 runtime -*- C -*-===*/
+/* Part of k3c, under the Apache License v2.0 with LLVM Exceptions. */
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/*===----------------------------------------------------------------------===*/
+/*
+ * Opens a .k3a artifact and runs it. C11 and C++17.
+ *
+ * Ownership: objects made by a *_open / *_create call are freed by the matching *_close / *_free. Strings returned as
+ * const char * belong to the object they came from and live until the next call on it.
+ * Threads: an engine may be used by one thread at a time; different engines are independent. The engine's own worker
+ * threads are internal.
+ * Errors: every call that can fail returns k3rt_status; k3rt_last_error(engine) then holds one line for the user
+ * (k3rt_engine_open: the `error` argument). A call that fails leaves the engine and all sequences as they were.
+ * Option structs start with `size`: set it with the *_init function, so that fields can be added later.
+ */
+#ifndef K3RT_K3RT_H
+#define K3RT_K3RT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define K3RT_API_VERSION 1u
+
+typedef enum k3rt_status {
+  K3RT_OK = 0,
+  K3RT_INVALID_ARGUMENT = 1, /* the caller's mistake: bad token id, unknown sequence, wrong size */
+  K3RT_BAD_ARTIFACT = 2,     /* not an artifact, truncated, corrupt, other version */
+  K3RT_UNSUPPORTED = 3,      /* this CPU lacks what the artifact was compiled for */
+  K3RT_OUT_OF_MEMORY = 4,    /* memory limit, state slots or cache pages exhausted */
+  K3RT_IO_ERROR = 5,
+  K3RT_NON_FINITE = 6,       /* NaN or infinity in a sequence's logits */
+  K3RT_INTERNAL = 7
+} k3rt_status;
+
+typedef struct k3rt_engine k3rt_engine;
+typedef int64_t k3rt_sequence;
+typedef int64_t k3rt_snapshot;
+
+uint32_t k3rt_api_version(void);
+
+/*--- engine ---------------------------------------------------------------------------------------------------------*/
+
+typedef struct k3rt_engine_options {
+  size_t size;
+  uint32_t threads;         /* 0 = all cores this process may use */
+  uint64_t memory_limit;    /* bytes for arena, states and caches; 0 = what fits `max_sequences` and `max_context` */
+  uint32_t max_sequences;   /* live sequences; 0 = 4 */
+  uint64_t max_context;     /* tokens per sequence the cache is sized for; 0 = 4096 or the model's maximum */
+  uint32_t prefill_window;  /* rows per prefill step, 1 .. the artifact's max_tokens; 0 = that maximum */
+  int32_t poison;           /* nonzero: fill arena and unused rows with NaN before every step (debugging) */
+  int32_t verify_weights;   /* nonzero: check the hash of every embedded weight at open, whatever its size */
+  const char *weights_dir;  /* where referenced or packed weight files are; NULL = as recorded in the artifact */
+} k3rt_engine_options;
+void k3rt_engine_options_init(k3rt_engine_options *options);
+
+/* Opens `path`, or the artifact embedded at `offset` of it (0 for a plain file). On failure *out_engine is NULL and
+ * error[0 .. error_size) holds the message. */
+k3rt_status k3rt_engine_open(const char *path, uint64_t offset, const k3rt_engine_options *options,
+                             k3rt_engine **out_engine, char *error, size_t error_size);
+void k3rt_engine_close(k3rt_engine *engine);
+const char *k3rt_last_error(const k3rt_engine *engine);
+
+typedef struct k3rt_model_info {
+  size_t size;
+  const char *name, *model_type, *compiler_version;
+  uint32_t vocab_size, hidden_size, num_layers;
+  int32_t bos_token_id, pad_token_id;
+  const int32_t *eos_token_ids;
+  uint32_t num_eos_token_ids;
+  uint64_t max_context;
+  uint32_t max_tokens;     /* rows of one prefill step */
+  uint32_t max_logit_rows; /* logit rows of one step */
+} k3rt_model_info;
+k3rt_status k3rt_engine_info(k3rt_engine *engine, k3rt_model_info *out_info);
+
+/* Memory by purpose, in bytes. Known without weights and before anything is allocated: see k3rt_plan_open. */
+typedef struct k3rt_memory_plan {
+  size_t size;
+  uint64_t state_bytes_per_sequence; /* recurrent + conv */
+  uint64_t recurrent_bytes_per_sequence, conv_bytes_per_sequence;
+  uint64_t kv_bytes_per_token;
+  uint64_t expert_bytes; /* of one routed expert */
+  uint64_t weight_bytes; /* of all weights */
+  uint64_t arena_bytes;  /* largest program */
+  uint64_t state_pool_bytes, kv_pool_bytes; /* for the options given */
+} k3rt_memory_plan;
+k3rt_status k3rt_plan_open(const char *path, uint64_t offset, const k3rt_engine_options *options,
+                           k3rt_memory_plan *out_plan, char *error, size_t error_size);
+
+/*--- sequences ------------------------------------------------------------------------------------------------------*/
+
+k3rt_status k3rt_sequence_create(k3rt_engine *engine, k3rt_sequence *out_sequence);
+k3rt_status k3rt_sequence_free(k3rt_engine *engine, k3rt_sequence sequence);
+k3rt_status k3rt_sequence_length(k3rt_engine *engine, k3rt_sequence sequence, uint64_t *out_tokens);
+
+/* A snapshot holds a copy of the whole state: recurrent, conv and latent cache. Restoring is exact to the bit. */
+k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot *out_snapshot);
+k3rt_status k3rt_sequence_restore(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot snapshot);
+k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot);
+
+/* Copies one state of one layer to `out` as f32: name "kda" [heads, value, key], "conv_q" / "conv_k" / "conv_v"
+ * [taps, channels] oldest first, "kv" [length, latent + rope]. *inout_count: capacity in floats, then the count. */
+k3rt_status k3rt_sequence_read_state(k3rt_engine *engine, k3rt_sequence sequence, uint32_t layer, const char *name,
+                                     float *out, uint64_t *inout_count);
+
+/*--- step -----------------------------------------------------------------------------------------------------------*/
+
+/* Tokens of one sequence. Any number >= 0; long inputs are cut into windows. */
+typedef struct k3rt_batch_row {
+  k3rt_sequence sequence;
+  const int32_t *tokens;
+  uint64_t num_tokens;
+  int32_t all_logits; /* 0: logits after the last token only; nonzero: after every token */
+} k3rt_batch_row;
+
+typedef struct k3rt_batch {
+  const k3rt_batch_row *rows; /* at most one per sequence */
+  uint32_t num_rows;
+} k3rt_batch;
+
+/* Logits, f32 [rows, vocab]: row i of the batch owns rows first_row[i] .. first_row[i + 1]. Valid until the next step. */
+typedef struct k3rt_step_result {
+  const float *logits;
+  const uint64_t *first_row; /* num_rows + 1 entries */
+  uint64_t num_logit_rows;
+  uint32_t vocab_size;
+} k3rt_step_result;
+k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch, k3rt_step_result *out_result);
+
+/*--- sampling -------------------------------------------------------------------------------------------------------*/
+
+typedef struct k3rt_sampling {
+  size_t size;
+  float temperature;        /* 0 = greedy */
+  uint32_t top_k;           /* 0 = off */
+  float top_p, min_p;       /* 1 and 0 = off */
+  float repetition_penalty; /* 1 = off */
+  uint64_t seed;
+  const int32_t *history;   /* tokens the penalty applies to */
+  uint64_t num_history;
+  uint64_t step;            /* position in the random stream of `seed` */
+} k3rt_sampling;
+void k3rt_sampling_init(k3rt_sampling *sampling);
+k3rt_status k3rt_sample(k3rt_engine *engine, const float *logits, const k3rt_sampling *sampling, int32_t *out_token);
+
+/*--- text -----------------------------------------------------------------------------------------------------------*/
+
+/* The artifact's tokenizer blob (see text/Tokenizer.h), NULL if it has none. */
+k3rt_status k3rt_tokenizer_blob(k3rt_engine *engine, const void **out_data, uint64_t *out_size);
+
+/*--- observation ----------------------------------------------------------------------------------------------------*/
+
+typedef struct k3rt_stats {
+  size_t size;
+  uint64_t steps, prefill_tokens, decode_tokens;
+  double prefill_seconds, decode_seconds, open_seconds;
+  uint64_t live_sequences, used_pages, total_pages;
+  uint64_t peak_rss_bytes;
+  uint32_t threads;
+} k3rt_stats;
+k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats);
+
+/* Called after every group of dispatches for each buffer they wrote, and after every layer for "out" (the residual's
+ * partial sum [T, hidden]). `layer` is -1 outside layers. Data are valid during the call only. */
+typedef struct k3rt_trace_event {
+  int32_t layer;
+  const char *dispatch; /* label of the dispatch, "" for "out" */
+  const char *buffer;
+  uint32_t dtype; /* 0 f32, 1 bf16, 2 i8, 3 u8, 4 i32 */
+  uint32_t rank;
+  int64_t shape[6];
+  const void *data;
+} k3rt_trace_event;
+typedef void (*k3rt_trace_fn)(void *user, const k3rt_trace_event *event);
+k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn fn, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* K3RT_K3RT_H */
