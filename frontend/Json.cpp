@@ -1,4 +1,5 @@
-//===- Json.cpp - JSON events and values with places in the text ------------===//
+//===- Json.cpp - JSON events and values with places in the text
+//------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -124,8 +125,7 @@ public:
     for (std::string_view lead : {"] ", "column "})
       if (size_t at = what.find(lead); at != std::string_view::npos)
         what.remove_prefix(at + lead.size());
-    if (size_t at = what.find(": ");
-        at != std::string_view::npos && at < 12)
+    if (size_t at = what.find(": "); at != std::string_view::npos && at < 12)
       what.remove_prefix(at + 2);
     syntaxError = printable(what);
     return false;

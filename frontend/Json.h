@@ -1,4 +1,5 @@
-//===- Json.h - JSON events and values with places in the text --------------===//
+//===- Json.h - JSON events and values with places in the text
+//--------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -82,8 +83,9 @@ struct JsonValue {
   int64_t integer = 0;
   double real = 0;
   std::string string;
-  std::vector<JsonValue> elements;                         ///< Array
-  std::vector<std::pair<std::string, JsonValue>> members; ///< Object, no key twice
+  std::vector<JsonValue> elements; ///< Array
+  std::vector<std::pair<std::string, JsonValue>>
+      members;       ///< Object, no key twice
   size_t offset = 0; ///< of the token's end, for placePrefix
 
   bool isNull() const { return kind == Kind::Null; }

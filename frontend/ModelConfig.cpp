@@ -1,4 +1,5 @@
-//===- ModelConfig.cpp - validated config.json of a Kimi model --------------===//
+//===- ModelConfig.cpp - validated config.json of a Kimi model
+//--------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -28,9 +29,9 @@ int64_t ModelConfig::numMoeLayers() const {
 }
 
 int64_t ModelConfig::numSnapshots() const {
-  return std::count_if(
-      layers.begin(), layers.end(),
-      [](const LayerKind &kind) { return kind.pushesSnapshot; });
+  return std::count_if(layers.begin(), layers.end(), [](const LayerKind &kind) {
+    return kind.pushesSnapshot;
+  });
 }
 
 namespace {
@@ -202,8 +203,8 @@ bool ConfigReader::flagOr(const Section &section, std::string_view key,
   return value->boolean;
 }
 
-std::optional<std::string>
-ConfigReader::optionalString(const Section &section, std::string_view key) {
+std::optional<std::string> ConfigReader::optionalString(const Section &section,
+                                                        std::string_view key) {
   const JsonValue *value = failed() ? nullptr : section.find(key);
   if (!value)
     return std::nullopt;
@@ -315,7 +316,8 @@ void ConfigReader::readIdentity() {
   const JsonValue *names = list(root, "architectures");
   if (!names)
     return;
-  const JsonValue *first = names->elements.empty() ? names : &names->elements[0];
+  const JsonValue *first =
+      names->elements.empty() ? names : &names->elements[0];
   static const char *const known[] = {"KimiK3ForConditionalGeneration",
                                       "KimiLinearForCausalLM"};
   if (first->kind != JsonValue::Kind::String ||
@@ -346,8 +348,7 @@ void ConfigReader::refuseUnsupported() {
 void ConfigReader::readResidualAndNorms() {
   config.rms_norm_eps = positive(model, "rms_norm_eps");
   if (!failed() && config.rms_norm_eps >= 1)
-    fail(model, "rms_norm_eps", model.find("rms_norm_eps"),
-         "a number below 1");
+    fail(model, "rms_norm_eps", model.find("rms_norm_eps"), "a number below 1");
   config.latent_norm_eps =
       optionalPositive(model, "latent_norm_eps").value_or(1e-6);
   config.attn_res_block_size =
@@ -360,9 +361,9 @@ void ConfigReader::readResidualAndNorms() {
 std::vector<int64_t> ConfigReader::readLayerList(const Section &section,
                                                  std::string_view key) {
   std::vector<int64_t> ids;
-  const std::string wanted =
-      "layer ids from 1 to " + std::to_string(config.num_hidden_layers) +
-      ", each once (layers are numbered from 1)";
+  const std::string wanted = "layer ids from 1 to " +
+                             std::to_string(config.num_hidden_layers) +
+                             ", each once (layers are numbered from 1)";
   const JsonValue *value = list(section, key);
   if (failed())
     return ids;
@@ -507,8 +508,7 @@ void ConfigReader::readMlps() {
   } else if (name == "silu") {
     config.hidden_act = Activation::silu;
   } else {
-    fail(model, "hidden_act", model.find("hidden_act"),
-         "\"situ\" or \"silu\"");
+    fail(model, "hidden_act", model.find("hidden_act"), "\"situ\" or \"silu\"");
   }
   if (!failed() && config.numMoeLayers() < config.num_hidden_layers)
     config.intermediate_size = integer(model, "intermediate_size", 1, maxWidth);

@@ -121,7 +121,7 @@ struct ModelConfig {
   std::vector<int64_t> eos_token_id; ///< config.json may give one id or several
   std::optional<int64_t> pad_token_id;
   int64_t max_position_embeddings = 0; ///< or model_max_length; tokens
-  Dtype dtype = Dtype::BF16; ///< of unquantised weights: BF16 or F32
+  Dtype dtype = Dtype::BF16;           ///< of unquantised weights: BF16 or F32
 
   /// Before every text tensor's name: "language_model." or "".
   std::string tensorPrefix;

@@ -1,4 +1,5 @@
-//===- TensorPlan.cpp - the tensors a checkpoint must hold ------------------===//
+//===- TensorPlan.cpp - the tensors a checkpoint must hold
+//------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -24,8 +25,9 @@ uint64_t TensorTemplate::count() const {
 }
 
 bool TensorTemplate::hasLayer(int64_t layer) const {
-  return layers.empty() ? layer < 0
-                        : std::binary_search(layers.begin(), layers.end(), layer);
+  return layers.empty()
+             ? layer < 0
+             : std::binary_search(layers.begin(), layers.end(), layer);
 }
 
 std::string TensorTemplate::name(int64_t layer, int64_t expert) const {
@@ -213,9 +215,9 @@ void PlanBuilder::expertMatrix(const std::string &name, int64_t out,
   // A typed header states logical F4 shapes over the same packed bytes.
   perExpert(add(key + ".weight_packed", {out, in},
                 {{Dtype::U8, {out, in / 2}}, {Dtype::F4, {out, in}}}));
-  perExpert(add(key + ".weight_scale", {out, in / group},
-                {{Dtype::U8, {out, in / group}},
-                 {Dtype::F8_E8M0, {out, in / group}}}));
+  perExpert(add(
+      key + ".weight_scale", {out, in / group},
+      {{Dtype::U8, {out, in / group}}, {Dtype::F8_E8M0, {out, in / group}}}));
 }
 
 void PlanBuilder::moe() {
@@ -231,8 +233,7 @@ void PlanBuilder::moe() {
   vector("block_sparse_moe.gate.e_score_correction_bias", {moe.num_experts},
          Dtype::F32);
   if (moe.routed_expert_hidden_size) {
-    matrix("block_sparse_moe.routed_expert_down_proj.weight",
-           {latent, hidden});
+    matrix("block_sparse_moe.routed_expert_down_proj.weight", {latent, hidden});
     if (moe.latent_moe_use_norm)
       vector("block_sparse_moe.routed_expert_norm.weight", {latent},
              config.dtype);

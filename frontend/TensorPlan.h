@@ -1,4 +1,5 @@
-//===- TensorPlan.h - the tensors a checkpoint must hold --------------------===//
+//===- TensorPlan.h - the tensors a checkpoint must hold
+//--------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -41,7 +42,8 @@ struct TensorTemplate {
   int64_t numExperts = 0;      ///< 0: not per expert
   /// May be absent as a whole (A_log of a bounded gate: exp(A_log) is then 1).
   bool optional = false;
-  /// A norm gain, convolution, bias or A_log: small enough to check every value.
+  /// A norm gain, convolution, bias or A_log: small enough to check every
+  /// value.
   bool isSmall = false;
 
   bool isPerLayer() const { return !layers.empty(); }
