@@ -6,6 +6,7 @@
 #define K3_OPS_TD
 
 include "dialects/k3/IR/K3Types.td"
+include "dialects/k3/IR/K3ModelOps.td"
 include "dialects/k3/IR/K3CommonOps.td"
 include "dialects/k3/IR/K3KdaOps.td"
 include "dialects/k3/IR/K3AttnResOps.td"
