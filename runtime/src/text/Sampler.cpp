@@ -1,0 +1,194 @@
+//===- Sampler.cpp - choosing the next token ----------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/text/Sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace k3rt {
+
+double expNonPositive(double x) {
+  if (x < -745)
+    return 0;
+  // x = k ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first with
+  // enough trailing zeros that k times it is exact.
+  double k = std::floor(x * 1.4426950408889634 + 0.5);
+  double r = x - k * 0.69314718036912381649;
+  r = r - k * 1.9082149292705877e-10;
+  double sum = 1;
+  for (int n = 14; n >= 1; --n)
+    sum = 1 + sum * r / n;
+  return std::ldexp(sum, static_cast<int>(k));
+}
+
+bool Sampler::init(const SamplerOptions &newOptions, uint32_t newVocabSize,
+                   std::string &error) {
+  auto fail = [&error](const char *name, const std::string &rule, auto value) {
+    error = std::string(name) + " must be " + rule + ", got " +
+            std::to_string(value);
+    return false;
+  };
+  // Written so that NaN fails.
+  if (!(newOptions.repetitionPenalty > 0) ||
+      !std::isfinite(newOptions.repetitionPenalty))
+    return fail("repetition penalty", "above 0", newOptions.repetitionPenalty);
+  if (!(newOptions.temperature >= 0) || !std::isfinite(newOptions.temperature))
+    return fail("temperature", "at least 0", newOptions.temperature);
+  if (newOptions.topK < 0)
+    return fail("top-k", "at least 0", newOptions.topK);
+  if (!(newOptions.topP > 0 && newOptions.topP <= 1))
+    return fail("top-p", "above 0 and at most 1", newOptions.topP);
+  if (!(newOptions.minP >= 0 && newOptions.minP <= 1))
+    return fail("min-p", "from 0 to 1", newOptions.minP);
+  std::vector<bool> newBanned(newVocabSize, false);
+  for (int32_t id : newOptions.bannedIds) {
+    if (id < 0 || static_cast<uint32_t>(id) >= newVocabSize)
+      return fail("banned id", "below " + std::to_string(newVocabSize), id);
+    newBanned[static_cast<size_t>(id)] = true;
+  }
+  options = newOptions;
+  vocabSize = newVocabSize;
+  state = newOptions.seed;
+  banned = std::move(newBanned);
+  seen.clear();
+  return true;
+}
+
+void Sampler::observe(int32_t id) {
+  if (options.repetitionPenalty != 1)
+    seen.insert(id);
+}
+
+/// splitmix64: 53 random bits as a double in [0, 1).
+double Sampler::nextUniform() {
+  state += 0x9e3779b97f4a7c15u;
+  uint64_t z = state;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  z ^= z >> 31;
+  return static_cast<double>(z >> 11) * 0x1p-53;
+}
+
+void Sampler::collect(const float *logits) {
+  candidates.clear();
+  for (uint32_t id = 0; id < vocabSize; ++id)
+    if (!banned[id])
+      candidates.push_back({logits[id], static_cast<int32_t>(id)});
+  if (options.repetitionPenalty == 1)
+    return;
+  for (Candidate &candidate : candidates)
+    if (seen.count(candidate.id))
+      // An extreme penalty must not turn a finite logit into an infinite one.
+      candidate.logit = std::clamp(
+          candidate.logit > 0 ? candidate.logit / options.repetitionPenalty
+                              : candidate.logit * options.repetitionPenalty,
+          -std::numeric_limits<float>::max(),
+          std::numeric_limits<float>::max());
+}
+
+namespace {
+/// A total order, so that the first n are the same on every machine.
+struct MoreLikely {
+  template <typename C> bool operator()(const C &a, const C &b) const {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
+};
+} // namespace
+
+bool Sampler::sample(const float *logits, int32_t &id, std::string &error) {
+  for (uint32_t i = 0; i < vocabSize; ++i) {
+    if (!std::isfinite(logits[i])) {
+      error = std::string("logit ") + std::to_string(i) + " is " +
+              (std::isnan(logits[i]) ? "NaN" : "infinite") +
+              ": the model's output is not usable, no token chosen";
+      return false;
+    }
+  }
+  collect(logits);
+  if (candidates.empty()) {
+    error = "every token id is banned";
+    return false;
+  }
+  id = choose();
+  observe(id);
+  return true;
+}
+
+int32_t Sampler::choose() {
+  if (options.greedy || options.temperature == 0)
+    return std::min_element(candidates.begin(), candidates.end(), MoreLikely())
+        ->id;
+  if (options.topK > 0 &&
+      static_cast<size_t>(options.topK) < candidates.size()) {
+    std::nth_element(candidates.begin(), candidates.begin() + options.topK,
+                     candidates.end(), MoreLikely());
+    candidates.resize(static_cast<size_t>(options.topK));
+    std::sort(candidates.begin(), candidates.end(), MoreLikely());
+  }
+  double highest =
+      std::min_element(candidates.begin(), candidates.end(), MoreLikely())
+          ->logit;
+  // Weights relative to the likeliest token, which has weight 1.
+  weights.resize(candidates.size());
+  for (size_t i = 0; i < candidates.size(); ++i)
+    weights[i] = expNonPositive((candidates[i].logit - highest) /
+                                options.temperature);
+  return options.topP < 1 ? chooseTopP(options.minP) : chooseAny(options.minP);
+}
+
+/// Draws from the candidates, in their present order, whose weight is at least
+/// `floorWeight`.
+int32_t Sampler::chooseAny(double floorWeight) {
+  double total = 0;
+  for (double weight : weights)
+    if (weight >= floorWeight)
+      total += weight;
+  double target = nextUniform() * total, sum = 0;
+  size_t last = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (weights[i] < floorWeight || weights[i] == 0)
+      continue;
+    last = i;
+    sum += weights[i];
+    if (target < sum)
+      break;
+  }
+  return candidates[last].id;
+}
+
+int32_t Sampler::chooseTopP(double floorWeight) {
+  // Put the candidates in order only as far as topP reaches: it is usually a
+  // few tokens out of the whole vocabulary.
+  double total = 0;
+  for (double weight : weights)
+    total += weight;
+  double wanted = options.topP * total, sum = 0;
+  double highest = candidates.front().logit;
+  for (const Candidate &candidate : candidates)
+    highest = std::max<double>(highest, candidate.logit);
+  size_t sorted = 0, kept = 0, step = 256;
+  while (kept < candidates.size() && (kept == 0 || sum < wanted)) {
+    if (kept == sorted) {
+      size_t end = std::min(candidates.size(), sorted + step);
+      std::partial_sort(candidates.begin() + static_cast<ptrdiff_t>(sorted),
+                        candidates.begin() + static_cast<ptrdiff_t>(end),
+                        candidates.end(), MoreLikely());
+      sorted = end;
+      step *= 8;
+    }
+    sum += expNonPositive((candidates[kept].logit - highest) /
+                          options.temperature);
+    ++kept;
+  }
+  candidates.resize(kept);
+  weights.resize(kept);
+  for (size_t i = 0; i < kept; ++i)
+    weights[i] = expNonPositive((candidates[i].logit - highest) /
+                                options.temperature);
+  return chooseAny(floorWeight);
+}
+
+} // namespace k3rt
