@@ -62,9 +62,15 @@ void Sampler::observe(int32_t id) {
     seen.insert(id);
 }
 
+namespace {
+constexpr uint64_t increment = 0x9e3779b97f4a7c15u;
+}
+
+void Sampler::seek(uint64_t step) { state = options.seed + step * increment; }
+
 /// splitmix64: 53 random bits as a double in [0, 1).
 double Sampler::nextUniform() {
-  state += 0x9e3779b97f4a7c15u;
+  state += increment;
   uint64_t z = state;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;

@@ -52,6 +52,10 @@ public:
   /// sample() are recorded by it.
   void observe(int32_t id);
 
+  /// Moves to place `step` of the random stream of the seed: where the sampler
+  /// would be after `step` non-greedy choices.
+  void seek(uint64_t step);
+
   /// Chooses one id from `logits` [vocabSize]. False with one line in `error`
   /// when a logit is not finite (whether banned or not: the model is broken) or
   /// every id is banned; no token is chosen then and the random state stays.

@@ -185,6 +185,19 @@ TEST(Sampler, SameSeedSameTokens) {
   EXPECT_EQ(first, (std::vector<int32_t>{3, 1, 1, 1, 0, 3, 1, 3, 1, 2, 1, 1, 1, 1, 3, 1}));
 }
 
+TEST(Sampler, SeekGoesToAnyStep) {
+  SamplerOptions options;
+  options.seed = 42;
+  Sampler a = sampler(options, 5);
+  std::vector<int32_t> inOrder;
+  for (int i = 0; i < 16; ++i)
+    inOrder.push_back(sample(a, logits));
+  for (size_t step : {9, 0, 15, 3}) {
+    a.seek(step);
+    EXPECT_EQ(sample(a, logits), inOrder[step]);
+  }
+}
+
 // G03, G06: a broken model is an error, never a plausible token.
 TEST(Sampler, NonFiniteLogitsAreAnError) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
