@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(cmake ninja-build ccache clang-22 lld-22 llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
-  libclang-rt-22-dev flatbuffers-compiler libflatbuffers-dev nlohmann-json3-dev libpcre2-dev libgtest-dev python3)
+  libclang-rt-22-dev flatbuffers-compiler libflatbuffers-dev libxxhash-dev nlohmann-json3-dev libpcre2-dev libgtest-dev python3)
 missing=()
 for p in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q '^install ok installed' || missing+=("$p")
