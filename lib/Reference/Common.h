@@ -14,10 +14,10 @@ double silu(double x);
 /// sum_i a[i] * b[i]; both views have the same size.
 double dot(View a, View b);
 
-/// out[t,:] = table[ids[t],:]. table [vocab, dim], ids [T] in [0, vocab) -> [T, dim]. Spec 2.1.
+/// out[t,:] = table[ids[t],:]. table [vocab, dim], ids [T] in [0, vocab) -> [T, dim] (k3.gather_rows). Spec 2.1.
 Vec embed(View table, IntView ids, Index dim);
 
-/// out[t,o] = sum_i x[t,i] * w[o,i]. x [rows, in], w [out, in] -> [rows, out]. No bias. Spec 2.
+/// out[t,o] = sum_i x[t,i] * w[o,i]. x [rows, in], w [out, in] -> [rows, out]. No bias (k3.linear). Spec 2.
 Vec linear(View x, View w, Index rows, Index in, Index out);
 
 /// out[r,:] = w * x[r,:] / sqrt(mean(x[r,:]^2) + eps). x [rows, dim], w [dim] -> [rows, dim]. Spec 2.0.
@@ -36,10 +36,10 @@ struct Activation {
   double beta = 4.0, linearBeta = 25.0; ///< only for Situ; both positive
 };
 
-/// Element by element; gate and up of one size.
+/// Element by element; gate and up of one size (k3.glu).
 Vec glu(View gate, View up, Activation activation);
 
-/// out[i] = x[i] * sigmoid(gate[i]). Spec 2.4 (MLA output gate).
+/// out[i] = x[i] * sigmoid(gate[i]). Spec 2.4, the output gate of MLA (k3.sigmoid_gate).
 Vec sigmoidGate(View x, View gate);
 
 /// out[i] = a[i] + b[i].

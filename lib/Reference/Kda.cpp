@@ -7,19 +7,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace k3::ref;
 
-Vec k3::ref::shortConv(View u, View w, IntView cu, Vec &state, Index channels, Index taps, bool siluActivation) {
+/// The slot of every sequence, checked against a state pool of `entry` values a slot.
+static std::vector<Index> resolveSlots(IntView slots, Index sequences, const Vec &state, Index entry) {
+  require(slots.size() == 0 || slots.size() == sequences, "kda: slots is not [N]");
+  require(entry == 0 || state.size() % entry == 0, "kda: the state is not a whole number of slots");
+  std::vector<Index> out(sequences);
+  std::set<Index> seen;
+  for (Index n = 0; n < sequences; ++n) {
+    out[n] = slots.size() ? slots[n] : n;
+    require(out[n] >= 0 && (out[n] + 1) * entry <= static_cast<Index>(state.size()), "kda: slot outside the state");
+    require(seen.insert(out[n]).second, "kda: two sequences share a slot");
+  }
+  return out;
+}
+
+Vec k3::ref::shortConv(View u, View w, IntView cu, IntView slots, Vec &state, Index channels, Index taps,
+                       bool siluActivation) {
   require(channels > 0 && taps > 0 && u.size() % channels == 0, "shortConv: u is not [T, C]");
   require(w.size() == channels * taps, "shortConv: w is not [C, taps]");
   requireBoundaries(cu, u.size() / channels);
   Index sequences = cu.size() - 1, history = taps - 1;
-  require(static_cast<Index>(state.size()) == sequences * history * channels, "shortConv: state is not [N, taps-1, C]");
+  std::vector<Index> slot = resolveSlots(slots, sequences, state, history * channels);
 
   Vec out(u.size());
   for (Index n = 0; n < sequences; ++n) {
-    double *kept = state.data() + n * history * channels;
+    double *kept = state.data() + slot[n] * history * channels;
     Index begin = cu[n], length = cu[n + 1] - begin;
     // Row of this sequence counted from its first token of this call; negative rows are history.
     auto row = [&](Index r, Index c) {
@@ -60,7 +76,7 @@ Vec k3::ref::kdaGate(View z, View aLog, View dtBias, GateKind kind, double lower
   return g;
 }
 
-static void requireScanOperands(View q, View k, View v, View g, View beta, IntView cu, ScanShape s, ScanOptions o) {
+static void requireScanOperands(View q, View k, View v, View g, View beta, ScanShape s, ScanOptions o) {
   require(s.tokens >= 0 && s.heads > 0 && s.keyDim > 0 && s.valueDim > 0, "scan: shape is not positive");
   Index keys = s.tokens * s.heads * s.keyDim;
   require(q.size() == keys && k.size() == keys, "scan: q or k is not [T, H, K]");
@@ -68,7 +84,6 @@ static void requireScanOperands(View q, View k, View v, View g, View beta, IntVi
   Index gates = o.decay == Decay::None ? 0 : o.decay == Decay::PerHead ? s.tokens * s.heads : keys;
   require(g.size() == gates, "scan: g does not match the kind of decay");
   require(beta.empty() || beta.size() == s.tokens * s.heads, "scan: beta is not [T, H]");
-  requireBoundaries(cu, s.tokens);
 }
 
 /// q as the recurrence uses it: normalised where asked for, then scaled.
@@ -96,10 +111,12 @@ static double logDecay(View g, Decay decay, Index row, Index d, Index keyDim) {
   return 0;
 }
 
-Vec k3::ref::kdaScan(View q, View k, View v, View g, View beta, IntView cu, Vec &state, ScanShape s, ScanOptions o) {
-  requireScanOperands(q, k, v, g, beta, cu, s, o);
+Vec k3::ref::kdaScan(View q, View k, View v, View g, View beta, IntView cu, IntView slots, Vec &state, ScanShape s,
+                     ScanOptions o) {
+  requireScanOperands(q, k, v, g, beta, s, o);
+  requireBoundaries(cu, s.tokens);
   Index H = s.heads, K = s.keyDim, V = s.valueDim, sequences = cu.size() - 1;
-  require(static_cast<Index>(state.size()) == sequences * H * V * K, "kdaScan: state is not [N, H, V, K]");
+  std::vector<Index> slot = resolveSlots(slots, sequences, state, H * V * K);
   Vec query = preparedQuery(q, s, o), key = preparedKey(k, s, o);
 
   Vec out(s.tokens * H * V);
@@ -108,12 +125,12 @@ Vec k3::ref::kdaScan(View q, View k, View v, View g, View beta, IntView cu, Vec 
       for (Index h = 0; h < H; ++h) {
         Index row = t * H + h;
         const double *qt = query.data() + row * K, *kt = key.data() + row * K;
-        double strength = beta.empty() ? 1.0 : beta[row];
+        double strength = beta.empty() ? 1.0 : sigmoid(beta[row]);
         Vec alpha(K);
         for (Index d = 0; d < K; ++d)
           alpha[d] = std::exp(logDecay(g, o.decay, row, d, K));
         for (Index j = 0; j < V; ++j) { // rows of the state do not touch each other
-          double *S = state.data() + ((n * H + h) * V + j) * K;
+          double *S = state.data() + ((slot[n] * H + h) * V + j) * K;
           double predicted = 0, read = 0;
           for (Index d = 0; d < K; ++d) {
             S[d] *= alpha[d];
@@ -130,104 +147,105 @@ Vec k3::ref::kdaScan(View q, View k, View v, View g, View beta, IntView cu, Vec 
   return out;
 }
 
-std::vector<ChunkRange> k3::ref::chunkRanges(IntView cu, Index chunk) {
-  require(chunk >= 1, "chunkRanges: a chunk holds at least one token");
-  std::vector<ChunkRange> ranges;
-  for (Index n = 0; n + 1 < cu.size(); ++n)
-    for (Index begin = cu[n]; begin < cu[n + 1]; begin += chunk)
-      ranges.push_back({n, begin, std::min(chunk, cu[n + 1] - begin)});
-  return ranges;
+ChunkTable k3::ref::chunkTable(IntView cu, Index size) {
+  require(size >= 1, "chunkTable: a chunk holds at least one token");
+  require(cu.size() >= 1, "chunkTable: no boundaries");
+  ChunkTable table{size, {}, {0}};
+  for (Index n = 0; n + 1 < cu.size(); ++n) {
+    for (Index begin = cu[n]; begin < cu[n + 1]; begin += size) {
+      table.chunks.push_back(static_cast<std::int32_t>(begin));
+      table.chunks.push_back(static_cast<std::int32_t>(std::min(size, cu[n + 1] - begin)));
+    }
+    table.chunkCu.push_back(static_cast<std::int32_t>(table.count()));
+  }
+  return table;
 }
 
-ChunkParts k3::ref::kdaChunkPrepare(View q, View k, View v, View g, View beta, IntView cu, Index chunk, ScanShape s,
+ChunkParts k3::ref::kdaChunkPrepare(View q, View k, View v, View g, View beta, const ChunkTable &table, ScanShape s,
                                     ScanOptions o) {
-  requireScanOperands(q, k, v, g, beta, cu, s, o);
-  Index H = s.heads, K = s.keyDim, V = s.valueDim;
+  requireScanOperands(q, k, v, g, beta, s, o);
+  Index H = s.heads, K = s.keyDim, V = s.valueDim, L = table.size, blocks = table.count() * H;
   Vec query = preparedQuery(q, s, o), key = preparedKey(k, s, o);
-  std::vector<ChunkRange> ranges = chunkRanges(cu, chunk);
-  Index keys = s.tokens * H * K;
-  ChunkParts parts{Vec(keys), Vec(keys), Vec(s.tokens * H * V), Vec(keys), Vec(s.tokens * H * chunk),
-                   Vec(ranges.size() * H * K)};
+  ChunkParts parts{Vec(blocks * L * K), Vec(blocks * L * K), Vec(blocks * L * V),
+                   Vec(blocks * L * K), Vec(blocks * L * L), Vec(blocks * K)};
 
-  for (std::size_t c = 0; c < ranges.size(); ++c)
-    for (Index h = 0; h < H; ++h) {
-      Index n = ranges[c].rows;
-      auto row = [&](Index i) { return (ranges[c].begin + i) * H + h; }; // row i of the chunk in [T,H]
+  for (Index block = 0; block < blocks; ++block) { // one chunk of one head
+    Index begin = table.chunks[2 * (block / H)], n = table.chunks[2 * (block / H) + 1], h = block % H;
+    require(begin >= 0 && n >= 1 && n <= L && begin + n <= s.tokens, "kdaChunkPrepare: chunk outside the tokens");
+    auto row = [&](Index i) { return (begin + i) * H + h; }; // row i of the chunk in [T,H]
 
-      Vec G(n * K); // inclusive sums of g, restarting here
-      for (Index i = 0; i < n; ++i)
-        for (Index d = 0; d < K; ++d)
-          G[i * K + d] = (i ? G[(i - 1) * K + d] : 0.0) + logDecay(g, o.decay, row(i), d, K);
-      const double *GL = G.data() + (n - 1) * K;
-
-      // a_i . k_j with each channel decayed from row j to row i.
-      auto decayedDot = [&](const Vec &a, Index i, Index j) {
-        double sum = 0;
-        for (Index d = 0; d < K; ++d)
-          sum += a[row(i) * K + d] * key[row(j) * K + d] * std::exp(G[i * K + d] - G[j * K + d]);
-        return sum;
-      };
-
-      for (Index i = 0; i < n; ++i) {
-        double strength = beta.empty() ? 1.0 : beta[row(i)];
-        double *w = parts.w.data() + row(i) * K, *u = parts.u.data() + row(i) * V;
-        for (Index d = 0; d < K; ++d) {
-          double grown = std::exp(G[i * K + d]);
-          parts.qg[row(i) * K + d] = grown * query[row(i) * K + d];
-          parts.kd[row(i) * K + d] = std::exp(GL[d] - G[i * K + d]) * key[row(i) * K + d];
-          w[d] = o.deltaRule ? strength * grown * key[row(i) * K + d] : 0.0;
-        }
-        for (Index j = 0; j < V; ++j)
-          u[j] = strength * v[row(i) * V + j];
-        for (Index j = 0; j <= i; ++j)
-          parts.aqk[row(i) * chunk + j] = decayedDot(query, i, j);
-        if (!o.deltaRule)
-          continue;
-        for (Index j = 0; j < i; ++j) { // forward substitution: earlier rows are final
-          double l = strength * decayedDot(key, i, j);
-          for (Index d = 0; d < K; ++d)
-            w[d] -= l * parts.w[row(j) * K + d];
-          for (Index d = 0; d < V; ++d)
-            u[d] -= l * parts.u[row(j) * V + d];
-        }
-      }
+    Vec G(n * K); // inclusive sums of g, restarting here
+    for (Index i = 0; i < n; ++i)
       for (Index d = 0; d < K; ++d)
-        parts.last[(c * H + h) * K + d] = std::exp(GL[d]);
+        G[i * K + d] = (i ? G[(i - 1) * K + d] : 0.0) + logDecay(g, o.decay, row(i), d, K);
+    const double *GL = G.data() + (n - 1) * K;
+    std::copy(GL, GL + K, parts.gl.data() + block * K);
+
+    // a_i . k_j with each channel decayed from row j to row i.
+    auto decayedDot = [&](const Vec &a, Index i, Index j) {
+      double sum = 0;
+      for (Index d = 0; d < K; ++d)
+        sum += a[row(i) * K + d] * key[row(j) * K + d] * std::exp(G[i * K + d] - G[j * K + d]);
+      return sum;
+    };
+
+    double *W = parts.w.data() + block * L * K, *U = parts.u.data() + block * L * V;
+    for (Index i = 0; i < n; ++i) {
+      double strength = beta.empty() ? 1.0 : sigmoid(beta[row(i)]);
+      for (Index d = 0; d < K; ++d) {
+        Index at = (block * L + i) * K + d;
+        double grown = std::exp(G[i * K + d]);
+        parts.qg[at] = grown * query[row(i) * K + d];
+        parts.kd[at] = std::exp(GL[d] - G[i * K + d]) * key[row(i) * K + d];
+        W[i * K + d] = o.deltaRule ? strength * grown * key[row(i) * K + d] : 0.0;
+      }
+      for (Index d = 0; d < V; ++d)
+        U[i * V + d] = strength * v[row(i) * V + d];
+      for (Index j = 0; j <= i; ++j)
+        parts.aqk[(block * L + i) * L + j] = decayedDot(query, i, j);
+      for (Index j = 0; j < i && o.deltaRule; ++j) { // forward substitution: earlier rows are final
+        double l = strength * decayedDot(key, i, j);
+        for (Index d = 0; d < K; ++d)
+          W[i * K + d] -= l * W[j * K + d];
+        for (Index d = 0; d < V; ++d)
+          U[i * V + d] -= l * U[j * V + d];
+      }
     }
+  }
   return parts;
 }
 
-Vec k3::ref::kdaChunkScan(const ChunkParts &parts, IntView cu, Index chunk, Vec &state, ScanShape s) {
-  requireBoundaries(cu, s.tokens);
-  Index H = s.heads, K = s.keyDim, V = s.valueDim;
-  require(static_cast<Index>(state.size()) == (cu.size() - 1) * H * V * K, "kdaChunkScan: state is not [N, H, V, K]");
-  std::vector<ChunkRange> ranges = chunkRanges(cu, chunk);
+Vec k3::ref::kdaChunkScan(const ChunkParts &parts, const ChunkTable &table, IntView slots, Vec &state, ScanShape s) {
+  Index H = s.heads, K = s.keyDim, V = s.valueDim, L = table.size;
+  Index sequences = static_cast<Index>(table.chunkCu.size()) - 1;
+  std::vector<Index> slot = resolveSlots(slots, sequences, state, H * V * K);
 
   Vec out(s.tokens * H * V);
-  for (std::size_t c = 0; c < ranges.size(); ++c) // a sequence's chunks are in order
-    for (Index h = 0; h < H; ++h)
-      for (Index j = 0; j < V; ++j) { // columns of S [K,V], that is rows of the stored state
-        double *S = state.data() + ((ranges[c].sequence * H + h) * V + j) * K;
-        auto row = [&](Index i) { return (ranges[c].begin + i) * H + h; };
-        Index n = ranges[c].rows;
-        Vec vn(n);
-        for (Index i = 0; i < n; ++i) {
-          vn[i] = parts.u[row(i) * V + j];
-          double read = 0;
-          for (Index d = 0; d < K; ++d) {
-            vn[i] -= parts.w[row(i) * K + d] * S[d];
-            read += parts.qg[row(i) * K + d] * S[d];
+  for (Index sequence = 0; sequence < sequences; ++sequence)
+    for (Index chunk = table.chunkCu[sequence]; chunk < table.chunkCu[sequence + 1]; ++chunk)
+      for (Index h = 0; h < H; ++h)
+        for (Index j = 0; j < V; ++j) { // columns of S [K,V], that is rows of the stored state
+          double *S = state.data() + ((slot[sequence] * H + h) * V + j) * K;
+          Index begin = table.chunks[2 * chunk], n = table.chunks[2 * chunk + 1], block = chunk * H + h;
+          Vec vn(n);
+          for (Index i = 0; i < n; ++i) {
+            Index at = block * L + i; // row i in [C,H,L]
+            vn[i] = parts.u[at * V + j];
+            double read = 0;
+            for (Index d = 0; d < K; ++d) {
+              vn[i] -= parts.w[at * K + d] * S[d];
+              read += parts.qg[at * K + d] * S[d];
+            }
+            for (Index m = 0; m <= i; ++m)
+              read += parts.aqk[at * L + m] * vn[m];
+            out[((begin + i) * H + h) * V + j] = read;
           }
-          for (Index m = 0; m <= i; ++m)
-            read += parts.aqk[row(i) * chunk + m] * vn[m];
-          out[row(i) * V + j] = read;
+          for (Index d = 0; d < K; ++d) {
+            S[d] *= std::exp(parts.gl[block * K + d]);
+            for (Index i = 0; i < n; ++i)
+              S[d] += parts.kd[(block * L + i) * K + d] * vn[i];
+          }
         }
-        for (Index d = 0; d < K; ++d) {
-          S[d] *= parts.last[(c * H + h) * K + d];
-          for (Index i = 0; i < n; ++i)
-            S[d] += parts.kd[row(i) * K + d] * vn[i];
-        }
-      }
   return out;
 }
 

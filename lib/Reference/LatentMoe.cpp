@@ -59,31 +59,30 @@ MoePlan k3::ref::planExperts(IntView ids, Index experts) {
   return plan;
 }
 
-Vec k3::ref::groupedContract(View x, const MoePlan &plan, const std::vector<View> &w, Index topK, Index in,
-                             Index out) {
+Vec k3::ref::groupedContract(View x, const MoePlan &plan, const std::vector<View> &w, Index topK, Index in, Index out) {
+  Index slots = static_cast<Index>(plan.perm.size());
   require(plan.offsets.size() == w.size() + 1, "groupedContract: the plan and the weights differ in experts");
-  Vec y(plan.perm.size() * out);
+  require(topK >= 1 && slots % topK == 0, "groupedContract: the plan is not [T, topK]");
+  bool perSlot = x.size() == slots * in;
+  require(perSlot || x.size() == slots / topK * in, "groupedContract: x is neither [T, in] nor [T, topK, in]");
+  Vec y(slots * out);
   for (std::size_t e = 0; e < w.size(); ++e)
     for (Index r = plan.offsets[e]; r < plan.offsets[e + 1]; ++r) {
-      Index row = topK > 0 ? plan.perm[r] / topK : r;
-      Vec product = linear(x.slice(row * in, in), w[e], 1, in, out);
+      Index slot = plan.perm[r];
+      Vec product = linear(x.slice((perSlot ? slot : slot / topK) * in, in), w[e], 1, in, out);
       for (Index j = 0; j < out; ++j)
-        y[r * out + j] = product[j];
+        y[slot * out + j] = product[j];
     }
   return y;
 }
 
-Vec k3::ref::combine(View y, const MoePlan &plan, View weights, Index tokens, Index topK, Index dim) {
+Vec k3::ref::combine(View y, View weights, Index tokens, Index topK, Index dim) {
   Index slots = tokens * topK;
-  require(static_cast<Index>(plan.perm.size()) == slots && weights.size() == slots && y.size() == slots * dim,
-          "combine: sizes differ");
-  std::vector<Index> rowOfSlot(slots);
-  for (Index r = 0; r < slots; ++r)
-    rowOfSlot[plan.perm[r]] = r;
+  require(weights.size() == slots && y.size() == slots * dim, "combine: sizes differ");
   Vec u(tokens * dim);
   for (Index slot = 0; slot < slots; ++slot)
     for (Index j = 0; j < dim; ++j)
-      u[slot / topK * dim + j] += weights[slot] * y[rowOfSlot[slot] * dim + j];
+      u[slot / topK * dim + j] += weights[slot] * y[slot * dim + j];
   return u;
 }
 
@@ -97,8 +96,8 @@ Vec k3::ref::moeBlock(View x, const MoeWeights &w, MoeShape s, RouteOptions o, A
   Vec z = w.down.empty() ? x.toVec() : linear(x, w.down, s.tokens, s.hidden, s.latent);
   Vec gate = groupedContract(z, plan, w.w1, o.topK, s.latent, s.expertWidth);
   Vec up = groupedContract(z, plan, w.w3, o.topK, s.latent, s.expertWidth);
-  Vec y = groupedContract(glu(gate, up, activation), plan, w.w2, 0, s.expertWidth, s.latent);
-  Vec out = combine(y, plan, chosen.weights, s.tokens, o.topK, s.latent);
+  Vec y = groupedContract(glu(gate, up, activation), plan, w.w2, o.topK, s.expertWidth, s.latent);
+  Vec out = combine(y, chosen.weights, s.tokens, o.topK, s.latent);
 
   if (!w.norm.empty())
     out = rmsNorm(out, w.norm, s.tokens, s.latent, eps);

@@ -20,26 +20,25 @@ struct RouteOptions {
   double scale = 1.0; ///< routed_scaling_factor
 };
 
-/// Spec 2.5, steps 1 to 3. logits [T,E] finite, bias [E] or empty (0); 1 <= topK <= E.
+/// k3.latent_moe.route. Spec 2.5, steps 1 to 3. logits [T,E] finite, bias [E] or empty (0); 1 <= topK <= E.
 ///   s = sigmoid(logits); choose the topK largest s + bias; weight = s / (sum of chosen s + 1e-20) * scale
 /// The bias only chooses. Without renormalisation the weight is s * scale.
 Routing route(View logits, View bias, Index tokens, RouteOptions options);
 
-/// Slots grouped by expert: perm[offsets[e] .. offsets[e+1]) are expert e's slots in rising order.
+/// Slots grouped by expert (k3.latent_moe.plan): perm[offsets[e] .. offsets[e+1]) are expert e's slots in rising order.
 struct MoePlan {
   std::vector<std::int32_t> offsets; ///< [E+1]
-  std::vector<std::int32_t> perm;    ///< [T*topK] slot at each sorted row
+  std::vector<std::int32_t> perm;    ///< [T*topK]
 };
 MoePlan planExperts(IntView ids, Index experts);
 
-/// One expert's matrix applied to each of its rows: y[r,:] = x[row(r),:] w[e]^T for r in [offsets[e], offsets[e+1]).
-/// w has E views [out,in]; experts without rows are not read. Returns y [T*topK, out] in sorted order.
-///   topK > 0:  x [T,in], row(r) = perm[r] / topK (the token of the slot: first layer of the expert)
-///   topK == 0: x [T*topK,in] already in sorted order, row(r) = r (second layer)
+/// Every slot through its expert's matrix (k3.latent_moe.grouped_contract): y[s,:] = x_s w[e]^T for the slots s of e.
+/// w has E views [out,in]; experts without slots are not read. x is [T,in] (x_s is the row of the slot's token) or
+/// [T,topK,in] (a row per slot). Returns y [T,topK,out].
 Vec groupedContract(View x, const MoePlan &plan, const std::vector<View> &w, Index topK, Index in, Index out);
 
-/// u[t,:] = sum_i weights[t,i] * y[row of slot (t,i),:], i rising. y [T*topK,dim] in sorted order -> [T,dim].
-Vec combine(View y, const MoePlan &plan, View weights, Index tokens, Index topK, Index dim);
+/// u[t,:] = sum_i weights[t,i] * y[t,i,:], i rising (k3.latent_moe.combine). y [T,topK,dim] -> [T,dim].
+Vec combine(View y, View weights, Index tokens, Index topK, Index dim);
 
 struct MoeShape {
   Index tokens, hidden;
@@ -49,13 +48,13 @@ struct MoeShape {
 };
 
 struct MoeWeights {
-  View router;                   ///< [E,hidden]
-  View bias;                     ///< [E] e_score_correction_bias
-  std::vector<View> w1, w3, w2;  ///< E each: gate and up [expertWidth,latent], down [latent,expertWidth]
-  View down, up;                 ///< [latent,hidden] and [hidden,latent], both empty for full-width experts
-  View norm;                     ///< [latent] on the aggregate before `up`, or empty
-  View sharedGate, sharedUp;     ///< [sharedWidth,hidden]
-  View sharedDown;               ///< [hidden,sharedWidth]
+  View router;                  ///< [E,hidden]
+  View bias;                    ///< [E] e_score_correction_bias
+  std::vector<View> w1, w3, w2; ///< E each: gate and up [expertWidth,latent], down [latent,expertWidth]
+  View down, up;                ///< [latent,hidden] and [hidden,latent], both empty for full-width experts
+  View norm;                    ///< [latent] on the aggregate before `up`, or empty
+  View sharedGate, sharedUp;    ///< [sharedWidth,hidden]
+  View sharedDown;              ///< [hidden,sharedWidth]
 };
 
 /// Stable LatentMoE, or the plain full-width mixture where `down` and `up` are empty. Spec 2.5, steps 1 to 7.

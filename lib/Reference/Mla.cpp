@@ -10,43 +10,64 @@
 
 using namespace k3::ref;
 
-void k3::ref::mlaAppend(View kv, View norm, double eps, IntView cu, IntView length, Vec &cache, MlaShape s) {
-  Index width = s.latent + s.rope, sequences = cu.size() - 1;
-  requireBoundaries(cu, s.tokens);
-  require(kv.size() == s.tokens * width, "mlaAppend: kv is not [T, latent + rope]");
-  require(length.size() == sequences, "mlaAppend: length is not [N]");
-  require(static_cast<Index>(cache.size()) == sequences * s.capacity * width, "mlaAppend: cache has the wrong size");
-  for (Index n = 0; n < sequences; ++n)
-    for (Index t = cu[n]; t < cu[n + 1]; ++t) {
-      Index at = length[n] + t - cu[n];
-      require(at >= 0 && at < s.capacity, "mlaAppend: the cache is full");
-      double *row = cache.data() + (n * s.capacity + at) * width;
-      Vec latent = rmsNorm(kv.slice(t * width, s.latent), norm, 1, s.latent, eps);
-      std::copy(latent.begin(), latent.end(), row);
-      for (Index j = s.latent; j < width; ++j)
-        row[j] = kv[t * width + j];
+/// Calls visit(t, rows) for every token, `rows` being where in [P*page] the positions it sees lie, its own last.
+template <typename Visit> static void forEachToken(MlaBatch batch, Index cacheSize, const MlaShape &s, Visit visit) {
+  requireBoundaries(batch.cu, s.tokens);
+  Index sequences = batch.cu.size() - 1, width = s.latent + s.rope;
+  require(s.page > 0 && cacheSize % (s.page * width) == 0, "mla: the cache is not [P, page, latent + rope]");
+  require(batch.lengths.size() == sequences, "mla: lengths is not [N]");
+  require(sequences == 0 || batch.pageTable.size() % sequences == 0, "mla: the page table is not [N, M]");
+  Index pages = sequences ? batch.pageTable.size() / sequences : 0;
+  for (Index n = 0; n < sequences; ++n) {
+    require(batch.lengths[n] >= 0, "mla: negative length");
+    for (Index t = batch.cu[n]; t < batch.cu[n + 1]; ++t) {
+      std::vector<Index> rows;
+      for (Index p = 0; p <= batch.lengths[n] + t - batch.cu[n]; ++p) {
+        require(p / s.page < pages, "mla: position outside the page table");
+        Index page = batch.pageTable[n * pages + p / s.page];
+        require(page >= 0 && page < cacheSize / (s.page * width), "mla: page outside the cache");
+        rows.push_back(page * s.page + p % s.page);
+      }
+      visit(t, rows);
     }
+  }
 }
 
-static void requireCache(View cache, IntView cu, IntView context, const MlaShape &s) {
-  requireBoundaries(cu, s.tokens);
-  Index sequences = cu.size() - 1;
-  require(cache.size() == sequences * s.capacity * (s.latent + s.rope), "mla: cache has the wrong size");
-  require(context.size() == sequences, "mla: context is not [N]");
-  for (Index n = 0; n < sequences; ++n)
-    require(context[n] >= 0 && context[n] <= s.capacity, "mla: context is longer than the cache");
+void k3::ref::mlaAppend(View kv, View norm, double eps, MlaBatch batch, Vec &cache, MlaShape s) {
+  Index width = s.latent + s.rope;
+  require(kv.size() == s.tokens * width, "mlaAppend: kv is not [T, latent + rope]");
+  forEachToken(batch, static_cast<Index>(cache.size()), s, [&](Index t, const std::vector<Index> &rows) {
+    double *row = cache.data() + rows.back() * width;
+    Vec latent = rmsNorm(kv.slice(t * width, s.latent), norm, 1, s.latent, eps);
+    std::copy(latent.begin(), latent.end(), row);
+    for (Index j = s.latent; j < width; ++j)
+      row[j] = kv[t * width + j];
+  });
 }
 
-/// Calls visit(t, first cache row of the sequence, number of rows token t sees).
-template <typename Visit> static void forEachToken(IntView cu, IntView context, const MlaShape &s, Visit visit) {
-  for (Index n = 0; n + 1 < cu.size(); ++n)
-    for (Index t = cu[n]; t < cu[n + 1]; ++t)
-      visit(t, n * s.capacity, std::max<Index>(0, context[n] - (cu[n + 1] - t) + 1));
+static void requireHeads(View q, View kvB, const MlaShape &s) {
+  require(q.size() == s.tokens * s.heads * (s.nope + s.rope), "mla: q is not [T, H, nope + rope]");
+  require(kvB.size() == s.heads * (s.nope + s.value) * s.latent, "mla: kvB is not [H, nope + value, latent]");
+}
+
+Vec k3::ref::mlaAbsorb(View q, View kvB, MlaShape s) {
+  requireHeads(q, kvB, s);
+  Index width = s.latent + s.rope;
+  Vec out(s.tokens * s.heads * width);
+  for (Index head = 0; head < s.tokens * s.heads; ++head) { // t * H + h
+    View query = q.slice(head * (s.nope + s.rope), s.nope + s.rope);
+    for (Index i = 0; i < s.nope; ++i) {
+      View keyRow = kvB.slice((head % s.heads * (s.nope + s.value) + i) * s.latent, s.latent);
+      for (Index j = 0; j < s.latent; ++j)
+        out[head * width + j] += query[i] * keyRow[j];
+    }
+    for (Index j = 0; j < s.rope; ++j)
+      out[head * width + s.latent + j] = query[s.nope + j];
+  }
+  return out;
 }
 
 static void softmax(Vec &x) {
-  if (x.empty())
-    return;
   double top = *std::max_element(x.begin(), x.end()), sum = 0;
   for (double &v : x)
     sum += v = std::exp(v - top);
@@ -54,80 +75,58 @@ static void softmax(Vec &x) {
     v /= sum;
 }
 
-Vec k3::ref::mlaAttend(View qAbs, View qRope, View cache, IntView cu, IntView context, double scale, MlaShape s) {
-  requireCache(cache, cu, context, s);
-  require(qAbs.size() == s.tokens * s.heads * s.latent, "mlaAttend: qAbs is not [T, H, latent]");
-  require(qRope.size() == s.tokens * s.heads * s.rope, "mlaAttend: qRope is not [T, H, rope]");
+Vec k3::ref::mlaAttend(View q, View cache, double scale, MlaBatch batch, MlaShape s) {
   Index width = s.latent + s.rope;
+  require(q.size() == s.tokens * s.heads * width, "mlaAttend: q is not [T, H, latent + rope]");
   Vec out(s.tokens * s.heads * s.latent);
-  forEachToken(cu, context, s, [&](Index t, Index first, Index rows) {
-    for (Index h = 0; h < s.heads; ++h) {
-      Index head = t * s.heads + h;
-      Vec p(rows);
-      for (Index r = 0; r < rows; ++r) {
-        View row = cache.slice((first + r) * width, width);
-        p[r] = scale * (dot(qAbs.slice(head * s.latent, s.latent), row.slice(0, s.latent)) +
-                        dot(qRope.slice(head * s.rope, s.rope), row.slice(s.latent, s.rope)));
-      }
+  forEachToken(batch, cache.size(), s, [&](Index t, const std::vector<Index> &rows) {
+    for (Index head = t * s.heads; head < (t + 1) * s.heads; ++head) {
+      Vec p;
+      for (Index row : rows)
+        p.push_back(scale * dot(q.slice(head * width, width), cache.slice(row * width, width)));
       softmax(p);
-      for (Index r = 0; r < rows; ++r)
+      for (std::size_t r = 0; r < rows.size(); ++r)
         for (Index j = 0; j < s.latent; ++j)
-          out[head * s.latent + j] += p[r] * cache[(first + r) * width + j];
+          out[head * s.latent + j] += p[r] * cache[rows[r] * width + j];
     }
   });
   return out;
 }
 
-Vec k3::ref::mlaAbsorbQuery(View qNope, View wKvB, Index nope, Index value, MlaShape s) {
-  require(qNope.size() == s.tokens * s.heads * nope, "mlaAbsorbQuery: qNope is not [T, H, nope]");
-  require(wKvB.size() == s.heads * (nope + value) * s.latent, "mlaAbsorbQuery: wKvB is not [H, nope + value, latent]");
-  Vec out(s.tokens * s.heads * s.latent);
+Vec k3::ref::mlaExpand(View x, View kvB, MlaShape s) {
+  require(x.size() == s.tokens * s.heads * s.latent, "mlaExpand: x is not [T, H, latent]");
+  require(kvB.size() == s.heads * (s.nope + s.value) * s.latent, "mlaExpand: kvB is not [H, nope + value, latent]");
+  Vec out(s.tokens * s.heads * s.value);
   for (Index head = 0; head < s.tokens * s.heads; ++head)
-    for (Index i = 0; i < nope; ++i) {
-      Index row = head % s.heads * (nope + value) + i;
-      for (Index j = 0; j < s.latent; ++j)
-        out[head * s.latent + j] += qNope[head * nope + i] * wKvB[row * s.latent + j];
+    for (Index i = 0; i < s.value; ++i) {
+      Index row = head % s.heads * (s.nope + s.value) + s.nope + i;
+      out[head * s.value + i] = dot(kvB.slice(row * s.latent, s.latent), x.slice(head * s.latent, s.latent));
     }
   return out;
 }
 
-Vec k3::ref::mlaExpandValue(View o, View wKvB, Index nope, Index value, MlaShape s) {
-  require(o.size() == s.tokens * s.heads * s.latent, "mlaExpandValue: o is not [T, H, latent]");
-  require(wKvB.size() == s.heads * (nope + value) * s.latent, "mlaExpandValue: wKvB is not [H, nope + value, latent]");
-  Vec out(s.tokens * s.heads * value);
-  for (Index head = 0; head < s.tokens * s.heads; ++head)
-    for (Index i = 0; i < value; ++i) {
-      Index row = head % s.heads * (nope + value) + nope + i;
-      out[head * value + i] = dot(wKvB.slice(row * s.latent, s.latent), o.slice(head * s.latent, s.latent));
-    }
-  return out;
-}
-
-Vec k3::ref::mlaAttendExpanded(View qNope, View qRope, View wKvB, View cache, IntView cu, IntView context, double scale,
-                               Index nope, Index value, MlaShape s) {
-  requireCache(cache, cu, context, s);
-  require(qNope.size() == s.tokens * s.heads * nope, "mlaAttendExpanded: qNope is not [T, H, nope]");
-  require(qRope.size() == s.tokens * s.heads * s.rope, "mlaAttendExpanded: qRope is not [T, H, rope]");
-  Index width = s.latent + s.rope, perHead = nope + value;
-  Vec out(s.tokens * s.heads * value);
-  forEachToken(cu, context, s, [&](Index t, Index first, Index rows) {
-    Vec latents; // [rows, latent]
-    for (Index r = 0; r < rows; ++r)
-      for (Index j = 0; j < s.latent; ++j)
-        latents.push_back(cache[(first + r) * width + j]);
-    Vec keysAndValues = linear(latents, wKvB, rows, s.latent, s.heads * perHead); // [rows, H, nope + value]
+Vec k3::ref::mlaAttendExpanded(View q, View kvB, View cache, double scale, MlaBatch batch, MlaShape s) {
+  requireHeads(q, kvB, s);
+  Index width = s.latent + s.rope, perHead = s.nope + s.value;
+  Vec out(s.tokens * s.heads * s.value);
+  forEachToken(batch, cache.size(), s, [&](Index t, const std::vector<Index> &rows) {
     for (Index h = 0; h < s.heads; ++h) {
       Index head = t * s.heads + h;
-      Vec p(rows);
-      for (Index r = 0; r < rows; ++r) {
-        View key = View(keysAndValues).slice((r * s.heads + h) * perHead, nope);
-        p[r] = scale * (dot(qNope.slice(head * nope, nope), key) +
-                        dot(qRope.slice(head * s.rope, s.rope), cache.slice((first + r) * width + s.latent, s.rope)));
+      View qNope = q.slice(head * (s.nope + s.rope), s.nope);
+      View qRope = q.slice(head * (s.nope + s.rope) + s.nope, s.rope);
+      View w = kvB.slice(h * perHead * s.latent, perHead * s.latent);
+      Vec p;
+      std::vector<Vec> values;
+      for (Index row : rows) {
+        Vec keyValue = linear(cache.slice(row * width, s.latent), w, 1, s.latent, perHead);
+        View shared = cache.slice(row * width + s.latent, s.rope);
+        p.push_back(scale * (dot(qNope, View(keyValue).slice(0, s.nope)) + dot(qRope, shared)));
+        values.emplace_back(keyValue.begin() + s.nope, keyValue.end());
       }
       softmax(p);
-      for (Index r = 0; r < rows; ++r)
-        for (Index j = 0; j < value; ++j)
-          out[head * value + j] += p[r] * keysAndValues[(r * s.heads + h) * perHead + nope + j];
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        for (Index j = 0; j < s.value; ++j)
+          out[head * s.value + j] += p[r] * values[r][j];
     }
   });
   return out;

@@ -6,37 +6,48 @@
 #include "lib/Reference/View.h"
 
 /// The cache holds one row per token: the normalised latent, then the shared key part, which is never rotated (and
-/// keeps its checkpoint name "rope"). cache [N,capacity,latent+rope]; sequence n uses its first rows only.
+/// keeps its checkpoint name "rope"). It is paged: cache [P,page,latent+rope], and position p of sequence n is row
+/// p % page of page pageTable[n, p / page]; pageTable [N,M]. `lengths` [N] counts the tokens before this call.
 namespace k3::ref {
 
 struct MlaShape {
   Index tokens, heads;
   Index latent, rope; ///< kv_lora_rank, qk_rope_head_dim
-  Index capacity;     ///< rows of cache per sequence
+  Index nope, value;  ///< qk_nope_head_dim, v_head_dim
+  Index page;         ///< rows per page
 };
 
-/// Writes one row per token behind the `length` [N] rows each sequence already holds. Spec 2.4.
+/// Which tokens and which cache rows belong together.
+struct MlaBatch {
+  IntView cu;        ///< [N+1] boundaries of the packed tokens
+  IntView lengths;   ///< [N] tokens before this call
+  IntView pageTable; ///< [N,M]
+};
+
+/// Writes one row per token (k3.mla.append). Spec 2.4. Token t of sequence n goes to position lengths[n] + t - cu[n]:
 ///   row = rms(kv[:latent]; norm, eps) | kv[latent:] as it is
-/// kv [T,latent+rope] (kv_a_proj_with_mqa x), norm [latent], cu [N+1]; length[n] + new rows <= capacity.
-void mlaAppend(View kv, View norm, double eps, IntView cu, IntView length, Vec &cache, MlaShape shape);
+/// kv [T,latent+rope] (kv_a_proj_with_mqa x), norm [latent].
+void mlaAppend(View kv, View norm, double eps, MlaBatch batch, Vec &cache, MlaShape shape);
 
-/// Causal attention in the latent space ("absorbed"). Spec 2.4.
-///   o[t,h,:] = sum_s softmax_s( scale * (qAbs[t,h].c_s + qRope[t,h].r_s) ) c_s
-/// qAbs [T,H,latent], qRope [T,H,rope] -> [T,H,latent]. context [N]: rows of cache in use, this call's own tokens
-/// included and last; token j of the L tokens of sequence n sees rows 0 .. context[n] - L + j. A token that sees no row
-/// gives zeros.
-Vec mlaAttend(View qAbs, View qRope, View cache, IntView cu, IntView context, double scale, MlaShape shape);
+/// Queries in latent space (k3.mla.absorb). q [T,H,nope+rope] -> [T,H,latent+rope]. kvB [H, nope+value, latent]
+/// (kv_b_proj) has per head first the rows K_h that make keys, then those that make values, V_h.
+///   out[t,h] = q[t,h,:nope] kvB[h,:nope,:] | q[t,h,nope:]
+/// so that out . row = q_nope . (K_h c) + q_rope . r.
+Vec mlaAbsorb(View q, View kvB, MlaShape shape);
 
-/// wKvB [H, nope+value, latent] per head: first the rows that make keys, then those that make values.
-/// out[t,h,:] = qNope[t,h,:] K_h, so that out . c = qNope . (K_h c). qNope [T,H,nope] -> [T,H,latent].
-Vec mlaAbsorbQuery(View qNope, View wKvB, Index nope, Index value, MlaShape shape);
-/// out[t,h,:] = V_h o[t,h,:]. o [T,H,latent] -> [T,H,value].
-Vec mlaExpandValue(View o, View wKvB, Index nope, Index value, MlaShape shape);
+/// Causal attention over the latent cache (k3.mla.attend). Spec 2.4, absorbed form. Token t of sequence n sees the
+/// positions 0 .. lengths[n] + t - cu[n]; the last is its own and must have been appended.
+///   o[t,h,:] = sum_s softmax_s( scale * q[t,h] . row_s ) row_s[:latent]
+/// q [T,H,latent+rope] -> [T,H,latent].
+Vec mlaAttend(View q, View cache, double scale, MlaBatch batch, MlaShape shape);
+
+/// Attention output from latent space (k3.mla.expand): out[t,h,:] = kvB[h,nope:,:] x[t,h,:]. x [T,H,latent] ->
+/// [T,H,value].
+Vec mlaExpand(View x, View kvB, MlaShape shape);
 
 /// The same attention as published: every cached row is expanded to a key and a value per head. For cross-checks.
-///   score = scale * (qNope . (K_h c_s) + qRope . r_s);  o = sum_s P (V_h c_s)
-/// qNope [T,H,nope], qRope [T,H,rope] -> [T,H,value]; otherwise as mlaAttend.
-Vec mlaAttendExpanded(View qNope, View qRope, View wKvB, View cache, IntView cu, IntView context, double scale,
-                      Index nope, Index value, MlaShape shape);
+///   score = scale * (q_nope . (K_h c_s) + q_rope . r_s);  o = sum_s P (V_h c_s)
+/// q [T,H,nope+rope] -> [T,H,value].
+Vec mlaAttendExpanded(View q, View kvB, View cache, double scale, MlaBatch batch, MlaShape shape);
 
 } // namespace k3::ref

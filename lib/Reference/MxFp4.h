@@ -18,7 +18,7 @@ double decodeE8M0(std::uint8_t code);
 /// cols is even. All values of finite scales are exact in float too -> [rows, cols]. A NaN scale makes its group NaN.
 Vec dequantMxFp4(const std::uint8_t *packed, const std::uint8_t *scale, Index rows, Index cols, Index group = 32);
 
-/// out[t,o] = sum_i x[t,i] * value[o,i]: linear() on packed weights. x [rows,in] -> [rows,out].
+/// out[t,o] = sum_i x[t,i] * value[o,i]: linear() on packed weights (k3.mx.contract). x [rows,in] -> [rows,out].
 Vec mxLinear(View x, const std::uint8_t *packed, const std::uint8_t *scale, Index rows, Index in, Index out,
              Index group = 32);
 

@@ -58,8 +58,6 @@ TEST(Common, SituCapsBothHalvesButNotTheSigmoid) {
   EXPECT_EQ(y[3], 0);
 }
 
-TEST(Common, SwiGlu) {
-  EXPECT_DOUBLE_EQ(glu(Vec{2.0}, Vec{3.0}, {})[0], 6 / (1 + std::exp(-2.0)));
-}
+TEST(Common, SwiGlu) { EXPECT_DOUBLE_EQ(glu(Vec{2.0}, Vec{3.0}, {})[0], 6 / (1 + std::exp(-2.0))); }
 
 TEST(Common, SigmoidGate) { EXPECT_EQ(sigmoidGate(Vec{4, 5}, Vec{0, 1e4}), (Vec{2, 5})); }

@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Reference/Kda.h"
-#include "lib/Reference/Common.h"
 #include "TestSupport.h"
+#include "lib/Reference/Common.h"
 
 using namespace k3::ref;
 using namespace k3::ref::test;
@@ -19,10 +19,10 @@ struct Operands {
   ScanShape shape;
   ScanOptions options;
 
-  Vec scan() { return kdaScan(q, k, v, g, beta, cu, state, shape, options); }
+  Vec scan() { return kdaScan(q, k, v, g, beta, cu, {}, state, shape, options); }
   Vec chunked(Index chunk) {
-    ChunkParts parts = kdaChunkPrepare(q, k, v, g, beta, cu, chunk, shape, options);
-    return kdaChunkScan(parts, cu, chunk, state, shape);
+    ChunkTable table = chunkTable(cu, chunk);
+    return kdaChunkScan(kdaChunkPrepare(q, k, v, g, beta, table, shape, options), table, {}, state, shape);
   }
   /// Tokens [begin, end) of the only sequence.
   Operands part(Index begin, Index end, Vec entering) const {
@@ -30,8 +30,8 @@ struct Operands {
       Index width = static_cast<Index>(x.size()) / shape.tokens;
       return slice(x, begin * width, end * width);
     };
-    Operands p{rows(q), rows(k), rows(v), rows(g), rows(beta), std::move(entering), {0, int(end - begin)}, shape,
-               options};
+    Operands p{rows(q), rows(k), rows(v), rows(g), rows(beta), std::move(entering), {0, int(end - begin)},
+               shape,   options};
     p.shape.tokens = end - begin;
     return p;
   }
@@ -53,7 +53,7 @@ static Operands randomOperands(unsigned seed, Ints lengths, Index heads, Index k
   o.q = random.normal(tokens * heads * keyDim);
   o.k = random.normal(tokens * heads * keyDim);
   o.v = random.normal(tokens * heads * valueDim);
-  o.beta = random.uniform(tokens * heads, 0, 1);
+  o.beta = random.normal(tokens * heads);
   if (options.decay != Decay::None)
     o.g = random.uniform(tokens * heads * (options.decay == Decay::PerHead ? 1 : keyDim), -2, 0);
   o.state = random.normal(lengths.size() * heads * valueDim * keyDim);
@@ -73,7 +73,7 @@ static Vec matrixScan(const Operands &o, Vec &state) {
         S[i][j] = state[(h * V + j) * K + i];
     for (Index t = 0; t < o.shape.tokens; ++t) {
       const double *k = &o.k[(t * H + h) * K], *q = &o.q[(t * H + h) * K], *v = &o.v[(t * H + h) * V];
-      double beta = o.beta[t * H + h];
+      double beta = 1 / (1 + std::exp(-o.beta[t * H + h]));
       std::vector<Vec> next(K, Vec(V));
       for (Index i = 0; i < K; ++i)
         for (Index j = 0; j < V; ++j) {
@@ -94,9 +94,9 @@ static Vec matrixScan(const Operands &o, Vec &state) {
 }
 
 TEST(KdaScan, HandComputedStep) { // public fault N01
-  Vec state{1, 0, 2, 0}; // S [K,V] = [[1,2],[0,0]], stored with the value as row
-  Vec o = kdaScan(Vec{0, 1}, Vec{0.6, 0.8}, Vec{3, 4}, Vec{std::log(0.5), 0}, Vec{1}, Ints{0, 1}, state, {1, 1, 2, 2},
-                  {});
+  Vec state{1, 0, 2, 0};          // S [K,V] = [[1,2],[0,0]], stored with the value as row
+  Vec o =
+      kdaScan(Vec{0, 1}, Vec{0.6, 0.8}, Vec{3, 4}, Vec{std::log(0.5), 0}, {}, Ints{0, 1}, {}, state, {1, 1, 2, 2}, {});
   EXPECT_LT(maxDifference(o, Vec{2.16, 2.72}), 1e-14);
   EXPECT_LT(maxDifference(state, Vec{2.12, 2.16, 3.04, 2.72}), 1e-14);
 }
@@ -163,6 +163,23 @@ TEST(KdaScan, RaggedBatchEqualsSequencesAlone) {
     EXPECT_EQ(alone.state, slice(batch.state, n * stateSize, (n + 1) * stateSize));
   }
   EXPECT_EQ(slice(before, stateSize, 2 * stateSize), slice(batch.state, stateSize, 2 * stateSize));
+}
+
+TEST(KdaScan, SlotsNameTheStates) {
+  Operands o = randomOperands(8, {5, 3}, 1, 4, 3), pooled = o;
+  Vec untouched(12, 77), out = o.scan();
+  pooled.state = slice(o.state, 0, 0); // pool: second sequence, a stranger, first sequence
+  Operands fresh = randomOperands(8, {5, 3}, 1, 4, 3);
+  for (const Vec &part : {slice(fresh.state, 12, 24), untouched, slice(fresh.state, 0, 12)})
+    pooled.state.insert(pooled.state.end(), part.begin(), part.end());
+  EXPECT_EQ(kdaScan(pooled.q, pooled.k, pooled.v, pooled.g, pooled.beta, pooled.cu, Ints{2, 0}, pooled.state,
+                    pooled.shape, pooled.options),
+            out);
+  EXPECT_EQ(slice(pooled.state, 24, 36), slice(o.state, 0, 12));
+  EXPECT_EQ(slice(pooled.state, 0, 12), slice(o.state, 12, 24));
+  EXPECT_EQ(slice(pooled.state, 12, 24), untouched);
+  EXPECT_DEATH(kdaScan(o.q, o.k, o.v, o.g, o.beta, o.cu, Ints{1, 1}, o.state, o.shape, o.options), "share a slot");
+  EXPECT_DEATH(kdaScan(o.q, o.k, o.v, o.g, o.beta, o.cu, Ints{0, 2}, o.state, o.shape, o.options), "outside the state");
 }
 
 TEST(KdaScan, EverySplitPointGivesTheSameResult) { // public fault N12
@@ -252,7 +269,7 @@ TEST(KdaChunk, OneChannelForgetsAtOnce) { // public fault N04
     for (Index j = 0; j < 8; ++j)
       for (Index d = 0; d < 16; ++d) {
         double actual = o.state[j * 16 + d];
-        double written = o.beta[63] * lastKey[3] * o.v[63 * 8 + j];
+        double written = sigmoid(o.beta[63]) * lastKey[3] * o.v[63 * 8 + j];
         if (d == 3)
           EXPECT_NEAR(actual, written, 4 * std::exp(fast) + 1e-15) << fast;
         else
@@ -264,10 +281,31 @@ TEST(KdaChunk, OneChannelForgetsAtOnce) { // public fault N04
 TEST(KdaChunk, CarryFactorOfAShortLastChunk) { // public fault N10
   Operands o = randomOperands(15, {33}, 1, 4, 4);
   std::fill(o.g.begin(), o.g.end(), -1.0);
-  ChunkParts parts = kdaChunkPrepare(o.q, o.k, o.v, o.g, o.beta, o.cu, 32, o.shape, o.options);
-  ASSERT_EQ(parts.last.size(), 8u);
-  EXPECT_NEAR(parts.last[0], std::exp(-32.0), 1e-25);
-  EXPECT_DOUBLE_EQ(parts.last[4], std::exp(-1.0));
+  ChunkParts parts = kdaChunkPrepare(o.q, o.k, o.v, o.g, o.beta, chunkTable(o.cu, 32), o.shape, o.options);
+  EXPECT_EQ(parts.gl, (Vec{-32, -32, -32, -32, -1, -1, -1, -1}));
+}
+
+TEST(KdaChunk, TableCutsSequencesApart) {
+  ChunkTable table = chunkTable(Ints{0, 0, 17, 18, 50}, 16);
+  EXPECT_EQ(table.chunks, (Ints{0, 16, 16, 1, 17, 1, 18, 16, 34, 16}));
+  EXPECT_EQ(table.chunkCu, (Ints{0, 0, 2, 3, 5}));
+  EXPECT_EQ(chunkTable(Ints{0}, 16).chunkCu, Ints{0});
+}
+
+TEST(KdaChunk, RowsPastTheTokensAreZero) {
+  Operands o = randomOperands(16, {19}, 2, 4, 3);
+  ChunkParts parts = kdaChunkPrepare(o.q, o.k, o.v, o.g, o.beta, chunkTable(o.cu, 16), o.shape, o.options);
+  for (Index block = 2; block < 4; ++block) // the second chunk, both heads, holds three tokens
+    for (Index i = 0; i < 16; ++i) {
+      auto zero = [&](const Vec &x, Index width) {
+        return maxAbs(View(x).slice((block * 16 + i) * width, width)) == 0;
+      };
+      EXPECT_EQ(zero(parts.qg, 4), i >= 3);
+      EXPECT_EQ(zero(parts.w, 4), i >= 3);
+      EXPECT_EQ(zero(parts.u, 3), i >= 3);
+      EXPECT_EQ(zero(parts.kd, 4), i >= 3);
+      EXPECT_EQ(zero(parts.aqk, 16), i >= 3);
+    }
 }
 
 TEST(KdaGate, BothKinds) {
@@ -299,13 +337,13 @@ TEST(KdaGatedNorm, PerHeadWithOneSharedGain) {
 
 TEST(ShortConv, LastTapMeetsTheCurrentToken) {
   Vec state(3), u{1, 2, 3, 4, 5}, w{1000, 100, 10, 1};
-  EXPECT_EQ(shortConv(u, w, Ints{0, 5}, state, 1, 4, false), (Vec{1, 12, 123, 1234, 2345}));
+  EXPECT_EQ(shortConv(u, w, Ints{0, 5}, {}, state, 1, 4, false), (Vec{1, 12, 123, 1234, 2345}));
   EXPECT_EQ(state, (Vec{3, 4, 5}));
 }
 
 TEST(ShortConv, SiluFollowsTheSum) {
   Vec state(3);
-  EXPECT_DOUBLE_EQ(shortConv(Vec{2}, Vec{0, 0, 0, 3}, Ints{0, 1}, state, 1, 4)[0], 6 / (1 + std::exp(-6.0)));
+  EXPECT_DOUBLE_EQ(shortConv(Vec{2}, Vec{0, 0, 0, 3}, Ints{0, 1}, {}, state, 1, 4)[0], 6 / (1 + std::exp(-6.0)));
   EXPECT_EQ(state, (Vec{0, 0, 2}));
 }
 
@@ -313,10 +351,10 @@ TEST(ShortConv, EverySplitPointGivesTheSameResult) { // public fault N12, parts 
   Random random(20);
   Index C = 3;
   Vec u = random.normal(9 * C), w = random.normal(C * 4), entering = random.normal(3 * C);
-  Vec whole = entering, expected = shortConv(u, w, Ints{0, 9}, whole, C, 4);
+  Vec whole = entering, expected = shortConv(u, w, Ints{0, 9}, {}, whole, C, 4);
   for (int cut = 0; cut <= 9; ++cut) {
-    Vec state = entering, out = shortConv(slice(u, 0, cut * C), w, Ints{0, cut}, state, C, 4);
-    Vec tail = shortConv(slice(u, cut * C, 9 * C), w, Ints{0, 9 - cut}, state, C, 4);
+    Vec state = entering, out = shortConv(slice(u, 0, cut * C), w, Ints{0, cut}, {}, state, C, 4);
+    Vec tail = shortConv(slice(u, cut * C, 9 * C), w, Ints{0, 9 - cut}, {}, state, C, 4);
     out.insert(out.end(), tail.begin(), tail.end());
     EXPECT_EQ(out, expected) << "cut at " << cut;
     EXPECT_EQ(state, whole) << "cut at " << cut;
@@ -328,10 +366,10 @@ TEST(ShortConv, RaggedBatchEqualsSequencesAlone) {
   Index C = 2;
   Ints cu{0, 2, 2, 7, 8};
   Vec u = random.normal(8 * C), w = random.normal(C * 4), before = random.normal(4 * 3 * C), state = before;
-  Vec out = shortConv(u, w, cu, state, C, 4);
+  Vec out = shortConv(u, w, cu, {}, state, C, 4);
   for (Index n = 0; n < 4; ++n) {
     Vec alone = slice(before, n * 3 * C, (n + 1) * 3 * C);
-    EXPECT_EQ(shortConv(slice(u, cu[n] * C, cu[n + 1] * C), w, Ints{0, cu[n + 1] - cu[n]}, alone, C, 4),
+    EXPECT_EQ(shortConv(slice(u, cu[n] * C, cu[n + 1] * C), w, Ints{0, cu[n + 1] - cu[n]}, {}, alone, C, 4),
               slice(out, cu[n] * C, cu[n + 1] * C));
     EXPECT_EQ(alone, slice(state, n * 3 * C, (n + 1) * 3 * C));
   }

@@ -3,84 +3,101 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Reference/Mla.h"
-#include "lib/Reference/Common.h"
 #include "TestSupport.h"
+#include "lib/Reference/Common.h"
 
 using namespace k3::ref;
 using namespace k3::ref::test;
 
 using Ints = std::vector<std::int32_t>;
 
-TEST(MlaAppend, NormalisesTheLatentAndKeepsTheRest) {
-  MlaShape shape{3, 1, 2, 1, 3};
-  Vec cache(2 * 3 * 3, -1);
-  mlaAppend(Vec{3, 4, 7, 0, 2, 8, 6, 8, 9}, Vec{1, 2}, 0, Ints{0, 1, 3}, Ints{2, 0}, cache, shape);
+TEST(MlaAppend, NormalisesTheLatentAndKeepsTheRest) { // pages of two rows; sequences hold 2 and 0 tokens
+  MlaShape shape{3, 1, 2, 1, 1, 1, 2};
+  Ints cu{0, 1, 3}, lengths{2, 0}, pages{3, 0, 2, 1};
+  Vec cache(4 * 2 * 3, -1), kv{3, 4, 7, 0, 2, 8, 6, 8, 9};
+  mlaAppend(kv, Vec{1, 2}, 0, {cu, lengths, pages}, cache, shape);
   double r = std::sqrt(12.5);
-  Vec expected{-1, -1, -1, -1, -1, -1, 3 / r, 8 / r, 7, 0, 4 / std::sqrt(2.0), 8, 3 / r, 8 / r, 9, -1, -1, -1};
+  Vec expected(4 * 2 * 3, -1), a{3 / r, 8 / r, 7}, b{0, 4 / std::sqrt(2.0), 8}, c{3 / r, 8 / r, 9};
+  std::copy(a.begin(), a.end(), expected.begin());      // position 2 of the first: page 0, row 0
+  std::copy(b.begin(), b.end(), expected.begin() + 12); // positions 0 and 1 of the second: page 2
+  std::copy(c.begin(), c.end(), expected.begin() + 15);
   EXPECT_LT(maxDifference(cache, expected), 1e-14);
-  EXPECT_DEATH(mlaAppend(Vec{3, 4, 7, 0, 2, 8, 6, 8, 9}, Vec{1, 2}, 0, Ints{0, 1, 3}, Ints{3, 0}, cache, shape),
-               "cache is full");
+  Ints full{4, 0};
+  EXPECT_DEATH(mlaAppend(kv, Vec{1, 2}, 0, {cu, full, pages}, cache, shape), "outside the page table");
 }
 
-TEST(MlaAttend, HandComputedSoftmax) { // one head, latent 1, rope 1, rows (1,0) and (3,1), query (2,ln2), scale 1/2
-  Vec o = mlaAttend(Vec{2}, Vec{2 * std::log(2.0)}, Vec{1, 0, 3, 1}, Ints{0, 1}, Ints{2}, 0.5, {1, 1, 1, 1, 2});
+TEST(MlaAttend, HandComputedSoftmax) { // one head, latent 1, rope 1, rows (1,0) and (3,1), query (2,2 ln2), scale 1/2
+  Ints cu{0, 1}, lengths{1}, pages{0};
+  Vec o = mlaAttend(Vec{2, 2 * std::log(2.0)}, Vec{1, 0, 3, 1}, 0.5, {cu, lengths, pages}, {1, 1, 1, 1, 1, 1, 2});
   double first = std::exp(1.0), second = std::exp(3.0) * 2;
   EXPECT_NEAR(o[0], (first + 3 * second) / (first + second), 1e-14);
 }
 
-TEST(MlaAttend, NoKeyGivesZeros) {
-  MlaShape shape{2, 1, 2, 1, 4};
-  Vec cache(4 * 3, NAN);
-  EXPECT_EQ(mlaAttend(Vec{1, 2, 3, 4}, Vec{1, 2}, cache, Ints{0, 2}, Ints{0}, 1, shape), Vec(4));
-}
-
-TEST(MlaAttend, RowsPastTheContextAreNotRead) {
-  MlaShape shape{2, 1, 1, 1, 4};
+TEST(MlaAttend, LaterRowsAreNotRead) {
+  Ints cu{0, 2}, lengths{0}, pages{0};
   Vec cache{1, 0, 3, 0, NAN, NAN, NAN, NAN};
-  Vec o = mlaAttend(Vec{0, 0}, Vec{0, 0}, cache, Ints{0, 2}, Ints{2}, 1, shape);
+  Vec o = mlaAttend(Vec{0, 0, 0, 0}, cache, 1, {cu, lengths, pages}, {2, 1, 1, 1, 1, 1, 4});
   EXPECT_LT(maxDifference(o, Vec{1, 2}), 1e-14); // the first token sees one row, the second both
 }
 
+TEST(MlaAttend, NoTokens) {
+  Ints cu{0, 0, 0}, lengths{3, 0}, pages{0, 1};
+  EXPECT_TRUE(mlaAttend({}, Vec(2 * 4 * 2), 1, {cu, lengths, pages}, {0, 3, 1, 1, 1, 1, 4}).empty());
+}
+
 namespace {
+/// Four sequences on shuffled pages of three rows.
 struct MlaCase {
-  MlaShape shape{0, 3, 6, 2, 12};
-  Index nope = 5, value = 4;
-  Ints cu{0, 4, 4, 5, 11}, context{9, 3, 1, 6};
-  Vec qNope, qRope, cache, wKvB;
+  MlaShape shape{0, 3, 6, 2, 5, 4, 3};
+  Ints cu{0, 4, 4, 5, 11}, lengths{5, 3, 0, 0};
+  Ints pages{7, 2, 9, 0, 4, 4, 1, 8, 8, 5, 3, 6}; // [4,3]; the second and third sequence use one page
+  Vec q, cache, kvB;
+  double scale = 0.37;
 
   MlaCase() {
     Random random(5);
     shape.tokens = cu.back();
-    qNope = random.normal(shape.tokens * shape.heads * nope);
-    qRope = random.normal(shape.tokens * shape.heads * shape.rope);
-    cache = random.normal(4 * shape.capacity * (shape.latent + shape.rope));
-    wKvB = random.normal(shape.heads * (nope + value) * shape.latent);
+    q = random.normal(shape.tokens * shape.heads * (shape.nope + shape.rope));
+    cache = random.normal(10 * shape.page * (shape.latent + shape.rope));
+    kvB = random.normal(shape.heads * (shape.nope + shape.value) * shape.latent);
   }
+  MlaBatch batch() const { return {cu, lengths, pages}; }
 };
 } // namespace
 
 TEST(MlaAttend, AbsorbedEqualsExpanded) {
   MlaCase c;
-  double scale = 1 / std::sqrt(double(c.nope + c.shape.rope));
-  Vec expanded = mlaAttendExpanded(c.qNope, c.qRope, c.wKvB, c.cache, c.cu, c.context, scale, c.nope, c.value, c.shape);
-  Vec latent = mlaAttend(mlaAbsorbQuery(c.qNope, c.wKvB, c.nope, c.value, c.shape), c.qRope, c.cache, c.cu, c.context,
-                         scale, c.shape);
-  EXPECT_LT(maxDifference(mlaExpandValue(latent, c.wKvB, c.nope, c.value, c.shape), expanded), 1e-12);
+  Vec expanded = mlaAttendExpanded(c.q, c.kvB, c.cache, c.scale, c.batch(), c.shape);
+  Vec latent = mlaAttend(mlaAbsorb(c.q, c.kvB, c.shape), c.cache, c.scale, c.batch(), c.shape);
+  EXPECT_LT(maxDifference(mlaExpand(latent, c.kvB, c.shape), expanded), 1e-12);
 }
 
 TEST(MlaAttend, OneTokenAtATimeEqualsAllAtOnce) {
   MlaCase c;
-  Vec qAbs = mlaAbsorbQuery(c.qNope, c.wKvB, c.nope, c.value, c.shape);
-  Vec all = mlaAttend(qAbs, c.qRope, c.cache, c.cu, c.context, 0.3, c.shape);
-  Index perCache = c.shape.capacity * (c.shape.latent + c.shape.rope), H = c.shape.heads;
+  Vec q = mlaAbsorb(c.q, c.kvB, c.shape), all = mlaAttend(q, c.cache, c.scale, c.batch(), c.shape);
+  Index H = c.shape.heads, l = c.shape.latent, width = l + c.shape.rope;
   for (Index n = 0; n < 4; ++n)
     for (Index t = c.cu[n]; t < c.cu[n + 1]; ++t) {
       MlaShape one = c.shape;
       one.tokens = 1;
-      int seen = int(c.context[n] - (c.cu[n + 1] - t) + 1);
-      Vec o = mlaAttend(slice(qAbs, t * H * one.latent, (t + 1) * H * one.latent),
-                        slice(c.qRope, t * H * one.rope, (t + 1) * H * one.rope),
-                        slice(c.cache, n * perCache, (n + 1) * perCache), Ints{0, 1}, Ints{seen}, 0.3, one);
-      EXPECT_EQ(o, slice(all, t * H * one.latent, (t + 1) * H * one.latent));
+      Ints cu{0, 1}, lengths{c.lengths[n] + int(t) - c.cu[n]}, pages(&c.pages[n * 3], &c.pages[n * 3] + 3);
+      Vec o = mlaAttend(slice(q, t * H * width, (t + 1) * H * width), c.cache, c.scale, {cu, lengths, pages}, one);
+      EXPECT_EQ(o, slice(all, t * H * l, (t + 1) * H * l));
     }
+}
+
+TEST(MlaAttend, PagesOnlySayWhereRowsLie) {
+  MlaCase c;
+  Index width = c.shape.latent + c.shape.rope;
+  Vec q = mlaAbsorb(c.q, c.kvB, c.shape), contiguous; // the same rows, sequence by sequence, one page of nine rows each
+  for (Index n = 0; n < 4; ++n)
+    for (Index p = 0; p < 9; ++p) {
+      Index row = c.pages[n * 3 + p / 3] * 3 + p % 3;
+      contiguous.insert(contiguous.end(), c.cache.begin() + row * width, c.cache.begin() + (row + 1) * width);
+    }
+  MlaShape shape = c.shape;
+  shape.page = 9;
+  Ints pages{0, 1, 2, 3};
+  EXPECT_EQ(mlaAttend(q, contiguous, c.scale, {c.cu, c.lengths, pages}, shape),
+            mlaAttend(q, c.cache, c.scale, c.batch(), c.shape));
 }

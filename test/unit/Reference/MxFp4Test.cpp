@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Reference/MxFp4.h"
-#include "lib/Reference/Common.h"
 #include "TestSupport.h"
+#include "lib/Reference/Common.h"
 
 using namespace k3::ref;
 using namespace k3::ref::test;
