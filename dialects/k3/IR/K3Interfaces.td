@@ -17,9 +17,12 @@ def K3_StructuredOpInterface : OpInterface<"StructuredOpInterface"> {
   let methods = [
     InterfaceMethod<[{
       The table as text: "LOOPS | DIMS | DIMS ...", one DIMS per ODS operand in order, names separated by spaces; "-" for
-      a scalar operand. Example: "T | T | V d | T d". A trailing "?" ("T H K?") marks operands whose rank may be
-      smaller (missing names are dropped from the end); "H+" marks a dimension that is indexed by H but may be longer.
+      a scalar operand. Example: "T | T | V d | T d". "K?" ("T H K?") marks a dimension that may be absent, the last such
+      first; "H+" marks a dimension that is indexed by H but may be longer.
     }], "::llvm::StringRef", "getShapeTable", (ins)>,
+    InterfaceMethod<[{
+      The ODS names of the op's operands, in order and whether present or not, then those of its attributes.
+    }], "::llvm::ArrayRef<::llvm::StringRef>", "getArgumentNames", (ins)>,
     InterfaceMethod<[{
       True if the op reads the given destination before it overwrites it (states, accumulators).
     }], "bool", "readsInit", (ins "unsigned":$initIndex)>

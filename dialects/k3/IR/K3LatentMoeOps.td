@@ -43,7 +43,7 @@ def K3_MoePlanOp : K3_StructuredOp<"latent_moe.plan",
 }
 
 def K3_MoeGroupedContractOp : K3_StructuredOp<"latent_moe.grouped_contract",
-    "n | T kx? | E1 | T k | E n wk | E n kg | E n wk | E n kg | T k n",
+    "n | T k? kx | E1 | T k | E n wk | E n kg | E n wk | E n kg | T k n",
     "false", "getODSOperandIndexAndLength(7).first, 1", [AttrSizedOperandSegments]> {
   let summary = "every routed slot through its expert's matrix";
   let description = [{

@@ -74,7 +74,7 @@ def K3_MlaExpandOp : K3_StructuredOp<"mla.expand",
   let description = [{
     `out[t, h, j] = sum_l kv_b[h, nope + j, l] * x[t, h, l]`.
 
-    * (C1) `nv = nope + v`.
+    * (C1) `nv = nope + v`, `nope > 0`.
   }];
   let arguments = (ins K3_F32:$x,
                        K3_Float:$kv_b,

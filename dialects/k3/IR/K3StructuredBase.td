@@ -45,6 +45,11 @@ class K3_StructuredOp<string mnemonic, string table, string readsInit, string in
   }];
   let extraClassDefinition = [{
     ::llvm::StringRef $cppClass::getShapeTable() { return "}] # table # [{"; }
+    ::llvm::ArrayRef<::llvm::StringRef> $cppClass::getArgumentNames() {
+      static constexpr ::llvm::StringRef names[] = {"}] #
+      !interleave(!foreach(i, !range(!size(arguments)), !getdagname(arguments, i)), "\", \"") # [{"};
+      return names;
+    }
     bool $cppClass::readsInit(unsigned initIndex) { (void)initIndex; return }] # readsInit # [{; }
     ::llvm::LogicalResult $cppClass::verify() {
       if (::mlir::failed(::mlir::k3::verifyShapeTable(getOperation()))) return ::mlir::failure();

@@ -1,4 +1,4 @@
-//===- KdaOps.cpp - constraints of the Kda ops -*- C++ -*-===//
+//===- KdaOps.cpp - constraints of the KDA ops -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -7,10 +7,56 @@
 using namespace mlir;
 using namespace mlir::k3;
 
-LogicalResult KdaShortConvOp::verifyConstraints() { return success(); }
-LogicalResult KdaGateOp::verifyConstraints() { return success(); }
-LogicalResult KdaScanOp::verifyConstraints() { return success(); }
+/// `cu` has one entry more than `slots`.
+static LogicalResult verifyBoundaries(Operation *op) {
+  int64_t sequences = getStaticNamedDim(op, "N");
+  return ShapedType::isDynamic(sequences) ? success() : verifyNamedDim(op, "N1", "N + 1", sequences + 1);
+}
+
+LogicalResult KdaShortConvOp::verifyConstraints() {
+  Operation *op = getOperation();
+  int64_t taps = getStaticNamedDim(op, "taps");
+  if (!ShapedType::isDynamic(taps) && failed(verifyNamedDim(op, "hist", "taps - 1", taps - 1)))
+    return failure();
+  return verifyBoundaries(op);
+}
+
+LogicalResult KdaGateOp::verifyConstraints() {
+  if (getKind() == GateKind::bounded_sigmoid) {
+    if (!getLowerBound())
+      return emitOpError("expected 'lower_bound' < 0 with bounded_sigmoid, got none");
+    if (double bound = getLowerBound()->convertToDouble(); !(bound < 0) || !getLowerBound()->isFinite())
+      return emitOpError() << "expected finite 'lower_bound' < 0 with bounded_sigmoid, got " << bound;
+    return success();
+  }
+  if (getLowerBound())
+    return emitOpError() << "expected no 'lower_bound' with softplus, got " << getLowerBound()->convertToDouble();
+  if (!getALog())
+    return emitOpError("expected 'a_log' with softplus, got none");
+  return success();
+}
+
+LogicalResult KdaScanOp::verifyConstraints() {
+  if (getGateBound() && !(getGateBound()->convertToDouble() <= 0))
+    return emitOpError() << "expected 'gate_bound' <= 0, got " << getGateBound()->convertToDouble();
+  return verifyBoundaries(getOperation());
+}
+
 LogicalResult KdaRecurrentStepOp::verifyConstraints() { return success(); }
-LogicalResult KdaChunkPrepareOp::verifyConstraints() { return success(); }
-LogicalResult KdaChunkScanOp::verifyConstraints() { return success(); }
-LogicalResult KdaGatedNormOp::verifyConstraints() { return success(); }
+
+LogicalResult KdaChunkPrepareOp::verifyConstraints() {
+  if (failed(verifyNamedDim(getOperation(), "two", "first row and rows", 2)))
+    return failure();
+  int64_t rows = getStaticNamedDim(getOperation(), "L");
+  if (rows != 16 && rows != 32 && rows != 64)
+    return emitOpError() << "expected 'L' = 16, 32 or 64, got "
+                         << (ShapedType::isDynamic(rows) ? "?" : Twine(rows).str());
+  return success();
+}
+
+LogicalResult KdaChunkScanOp::verifyConstraints() {
+  return failure(failed(verifyNamedDim(getOperation(), "two", "first row and rows", 2)) ||
+                 failed(verifyBoundaries(getOperation())));
+}
+
+LogicalResult KdaGatedNormOp::verifyConstraints() { return verifyEps(getOperation(), "eps", getEps()); }

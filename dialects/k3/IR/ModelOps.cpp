@@ -21,12 +21,6 @@ static LogicalResult append(FailureOr<RankedTensorType> inferred, ArrayRef<Value
   return success();
 }
 
-static LogicalResult verifyEps(Operation *op, StringRef name, const APFloat &eps) {
-  if (eps.isNegative() || !eps.isFinite())
-    return op->emitOpError() << "expected finite '" << name << "' >= 0, got " << eps.convertToDouble();
-  return success();
-}
-
 /// (C2) of k3.mlp and (C6) of k3.latent_moe.block.
 template <typename OpTy> static LogicalResult verifyActivation(OpTy op) {
   auto check = [&](StringRef name, std::optional<APFloat> beta) -> LogicalResult {

@@ -44,15 +44,15 @@ SmallVector<StringRef> k3::getLoopNames(Operation *op) {
   return loops;
 }
 
-/// Names as written, without regard to the operand's rank; `elastic` if the rank may be smaller.
-static SmallVector<DimName> parseDims(StringRef field, bool &elastic) {
-  elastic = field.consume_back("?");
+/// Names as written, without regard to the operand's rank.
+static SmallVector<DimName> parseDims(StringRef field) {
   SmallVector<StringRef> words;
   if (field != "-")
     field.split(words, ' ', -1, /*KeepEmpty=*/false);
   SmallVector<DimName> names;
   for (StringRef word : words) {
     DimName name;
+    name.optional = word.consume_back("?");
     name.atLeast = word.consume_back("+");
     name.name = word;
     names.push_back(name);
@@ -61,18 +61,29 @@ static SmallVector<DimName> parseDims(StringRef field, bool &elastic) {
 }
 
 SmallVector<DimName> k3::getDimNames(Operation *op, unsigned operandNumber) {
-  bool elastic;
-  SmallVector<DimName> names = parseDims(splitTable(op)[1 + getOdsIndex(op, operandNumber)], elastic);
+  SmallVector<DimName> names = parseDims(splitTable(op)[1 + getOdsIndex(op, operandNumber)]);
   if (auto type = dyn_cast<ShapedType>(op->getOperand(operandNumber).getType()))
-    if (elastic && type.hasRank() && type.getRank() < static_cast<int64_t>(names.size()))
-      names.resize(type.getRank());
+    for (size_t i = names.size(); i-- > 0 && type.getRank() < static_cast<int64_t>(names.size());)
+      if (names[i].optional)
+        names.erase(names.begin() + i);
   return names;
 }
 
 StringRef k3::getOperandName(Operation *op, unsigned operandNumber) {
-  // The assembly format prints operand names nowhere, so name them by position in the destination or input list.
-  static constexpr StringRef ordinals[] = {"#0", "#1", "#2", "#3", "#4", "#5", "#6", "#7", "#8", "#9", "#10", "#11", "#12"};
-  return ordinals[std::min<unsigned>(operandNumber, std::size(ordinals) - 1)];
+  return cast<StructuredOpInterface>(op).getArgumentNames()[getOdsIndex(op, operandNumber)];
+}
+
+LogicalResult k3::verifyNamedDim(Operation *op, StringRef name, StringRef formula, int64_t want) {
+  int64_t got = getStaticNamedDim(op, name);
+  if (got == want || ShapedType::isDynamic(got) || want < 0)
+    return success();
+  return op->emitOpError() << "expected '" << name << "' = " << formula << " = " << want << ", got " << got;
+}
+
+LogicalResult k3::verifyEps(Operation *op, StringRef name, const APFloat &value) {
+  if (!value.isNegative() && value.isFinite())
+    return success();
+  return op->emitOpError() << "expected finite '" << name << "' >= 0, got " << value.convertToDouble();
 }
 
 LogicalResult k3::verifyShapeTable(Operation *op) {
@@ -92,8 +103,8 @@ LogicalResult k3::verifyShapeTable(Operation *op) {
     anyMemref |= isa<MemRefType>(type);
     SmallVector<DimName> names = getDimNames(op, number);
     if (type.getRank() != static_cast<int64_t>(names.size()))
-      return op->emitOpError() << "expected operand " << getOperandName(op, number) << " to have rank " << names.size()
-                               << ", got " << type;
+      return op->emitOpError() << "expected '" << getOperandName(op, number) << "' to be ["
+                               << splitTable(op)[1 + getOdsIndex(op, number)] << "], got " << type;
     for (auto [dim, name] : llvm::enumerate(names)) {
       int64_t size = type.getDimSize(dim);
       if (ShapedType::isDynamic(size) || name.atLeast)
@@ -101,8 +112,8 @@ LogicalResult k3::verifyShapeTable(Operation *op) {
       auto [it, inserted] = sizes.try_emplace(name.name, Seen{size, number});
       if (!inserted && it->second.size != size)
         return op->emitOpError() << "expected equal sizes of '" << name.name << "', got " << it->second.size
-                                 << " in operand " << getOperandName(op, it->second.operand) << " and " << size
-                                 << " in operand " << getOperandName(op, number);
+                                 << " in '" << getOperandName(op, it->second.operand) << "' and " << size << " in '"
+                                 << getOperandName(op, number) << "'";
     }
   }
   for (OpOperand &operand : op->getOpOperands()) {
@@ -112,8 +123,8 @@ LogicalResult k3::verifyShapeTable(Operation *op) {
     for (auto [dim, name] : llvm::enumerate(getDimNames(op, operand.getOperandNumber()))) {
       auto it = sizes.find(name.name);
       if (name.atLeast && it != sizes.end() && !type.isDynamicDim(dim) && type.getDimSize(dim) < it->second.size)
-        return op->emitOpError() << "expected at least " << it->second.size << " of '" << name.name << "' in operand "
-                                 << getOperandName(op, operand.getOperandNumber()) << ", got " << type.getDimSize(dim);
+        return op->emitOpError() << "expected '" << name.name << "' >= " << it->second.size << " in '"
+                                 << getOperandName(op, operand.getOperandNumber()) << "', got " << type.getDimSize(dim);
     }
   }
   if (anyTensor && anyMemref)

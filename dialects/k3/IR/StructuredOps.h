@@ -21,6 +21,8 @@ struct DimName {
   llvm::StringRef name;
   /// Indexed by the loop or dimension `name`, but the operand may be longer ("H+").
   bool atLeast = false;
+  /// The operand may lack this dimension ("K?").
+  bool optional = false;
 };
 
 /// Names of the parallel loops of a structured op, in order.
@@ -29,8 +31,14 @@ llvm::SmallVector<llvm::StringRef> getLoopNames(Operation *op);
 /// Dimension names of operand `operandNumber`; empty for scalars. As many as the operand has dimensions.
 llvm::SmallVector<DimName> getDimNames(Operation *op, unsigned operandNumber);
 
-/// The ODS name of an operand ("q"), for messages.
+/// The ODS name of an operand ("q"), for messages and lookups.
 llvm::StringRef getOperandName(Operation *op, unsigned operandNumber);
+
+/// Where `name` occurs has size `want`, if both are static. `formula` says in the message where `want` comes from.
+llvm::LogicalResult verifyNamedDim(Operation *op, llvm::StringRef name, llvm::StringRef formula, int64_t want);
+
+/// `value`, an attribute of the op called `name`, is finite and >= 0 (an epsilon).
+llvm::LogicalResult verifyEps(Operation *op, llvm::StringRef name, const llvm::APFloat &value);
 
 /// Ranks match the table, equal names have equal static sizes, all operands are tensors or all are memrefs, and tensor
 /// results have the types of the destinations.
