@@ -291,6 +291,7 @@ bool renderChat(ChatFormat format, std::string_view json,
   chat.tools = Json::array();
   chat.thinking = options.thinking;
   chat.thinkingEffort = options.thinkingEffort;
+  chat.preamble = options.preamble;
   chat.generationPrompt = options.generationPrompt;
   if (!ChatReader(chat, error).read(root))
     return false;

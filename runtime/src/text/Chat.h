@@ -69,6 +69,9 @@ struct ChatOptions {
   bool thinking = true;
   /// "low", "high" or "max". Not used when thinking is off.
   std::string thinkingEffort = "max";
+  /// Declare tools and thinking effort first. False for messages that continue a
+  /// conversation the model has seen already.
+  bool preamble = true;
   /// Open an assistant message at the end for the model to continue.
   bool generationPrompt = true;
 };

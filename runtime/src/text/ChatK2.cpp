@@ -35,7 +35,7 @@ void toolCalls(SegmentWriter &out, const std::vector<ToolCall> &calls) {
 } // namespace
 
 bool renderK2(const Chat &chat, SegmentWriter &out, std::string &error) {
-  if (!chat.tools.empty()) {
+  if (chat.preamble && !chat.tools.empty()) {
     header(out, "<|im_system|>", "tool_declare");
     out.ordinary(dumpJson(chat.tools, JsonStyle::compact));
     out.control("<|im_end|>");

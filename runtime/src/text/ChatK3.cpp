@@ -306,9 +306,9 @@ bool K3Renderer::toolRun(size_t first, size_t last) {
 }
 
 bool K3Renderer::render() {
-  if (!chat.tools.empty())
+  if (chat.preamble && !chat.tools.empty())
     declareTools(chat.tools, false);
-  if (chat.thinking)
+  if (chat.preamble && chat.thinking)
     internalMessage(
         "thinking-effort",
         "`thinking_effort` guides on how much to think in your thinking channel "

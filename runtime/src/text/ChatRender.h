@@ -36,6 +36,7 @@ struct Chat {
   Json responseSchema;
   bool thinking;
   std::string thinkingEffort;
+  bool preamble;
   bool generationPrompt;
 };
 

@@ -176,6 +176,16 @@ TEST(ChatK3, ThinkingOnAndOff) {
             "thinking_effort: unknown value 'medium'; use low, high or max");
 }
 
+TEST(ChatK3, ContinuationHasNoPreamble) {
+  ChatOptions options = plain();
+  options.thinking = true;
+  options.preamble = false;
+  EXPECT_EQ(k3(R"({"messages":[{"role":"user","content":"U"}],
+                   "tools":[{"name":"f"}]})",
+               options),
+            tag("message role=\"user\"") + "U" + endMessage);
+}
+
 TEST(ChatK3, ReasoningHasItsOwnTag) {
   ChatOptions options = plain();
   options.thinking = true;
