@@ -19,4 +19,6 @@ def K3_TargetAttr : K3_Attr<"Target", "target"> {
   let assemblyFormat = "`<` `arch` `=` $arch `,` `cpu` `=` $cpu `,` `features` `=` $features `>`";
 }
 
+include "dialects/k3/IR/K3ExecAttrs.td"
+
 #endif // K3_ATTRS_TD

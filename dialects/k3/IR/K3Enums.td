@@ -37,4 +37,13 @@ def K3_StateRow : K3_Enum<"StateRow", "row index of a stored KDA state", [
     I32EnumAttrCase<"key", 0>, I32EnumAttrCase<"value", 1>]>;
 def K3_StateRowAttr : K3_EnumAttr<K3_StateRow, "state_row">;
 
+def K3_BufferRole : K3_Enum<"BufferRole", "what a buffer of a program is for", [
+    I32EnumAttrCase<"input", 0>, I32EnumAttrCase<"output", 1>, I32EnumAttrCase<"persistent", 2>,
+    I32EnumAttrCase<"transient", 3>]>;
+def K3_BufferRoleAttr : K3_EnumAttr<K3_BufferRole, "buffer_role">;
+
+def K3_BindingKind : K3_Enum<"BindingKind", "what a kernel parameter is bound to", [
+    I32EnumAttrCase<"buffer", 0>, I32EnumAttrCase<"weight", 1>, I32EnumAttrCase<"layer_weight", 2>,
+    I32EnumAttrCase<"layer_state", 3>]>;
+
 #endif // K3_ENUMS_TD

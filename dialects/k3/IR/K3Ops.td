@@ -12,5 +12,6 @@ include "dialects/k3/IR/K3KdaOps.td"
 include "dialects/k3/IR/K3AttnResOps.td"
 include "dialects/k3/IR/K3LatentMoeOps.td"
 include "dialects/k3/IR/K3MlaOps.td"
+include "dialects/k3/IR/K3ExecOps.td"
 
 #endif // K3_OPS_TD
