@@ -1,5 +1,4 @@
-//===- Check.h - what is wrong with a model directory, if anything
-//----------===//
+//===- Check.h - what is wrong with a model directory, if anything --------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

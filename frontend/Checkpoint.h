@@ -1,5 +1,4 @@
-//===- Checkpoint.h - a model directory, every tensor accounted for
-//---------===//
+//===- Checkpoint.h - a model directory, every tensor accounted for -------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

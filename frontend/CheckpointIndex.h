@@ -1,5 +1,4 @@
-//===- CheckpointIndex.h - model.safetensors.index.json
-//---------------------===//
+//===- CheckpointIndex.h - model.safetensors.index.json -------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,4 @@
-//===- Dtype.cpp - element types of checkpoint tensors
-//----------------------===//
+//===- Dtype.cpp - element types of checkpoint tensors --------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

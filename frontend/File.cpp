@@ -1,5 +1,4 @@
-//===- File.cpp - bounded reads of regular files
-//----------------------------===//
+//===- File.cpp - bounded reads of regular files --------------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,4 @@
-//===- Json.cpp - JSON events and values with places in the text
-//------------===//
+//===- Json.cpp - JSON events and values with places in the text ----------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -72,6 +71,10 @@ public:
       : text(text), fileName(fileName), handler(handler), seen(text.data()) {}
 
   Status run() {
+    // The lexer takes a NUL for the end and would not look at what follows.
+    if (size_t nul = text.find('\0'); nul != std::string_view::npos)
+      return Status::error(placePrefix(text, nul + 1, fileName) +
+                           "malformed JSON: a NUL byte");
     bool parsed = nlohmann::json::sax_parse(
         CountingIterator(text.data(), &seen),
         CountingIterator(text.data() + text.size(), &seen), this);

@@ -1,5 +1,4 @@
-//===- Json.h - JSON events and values with places in the text
-//--------------===//
+//===- Json.h - JSON events and values with places in the text ------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

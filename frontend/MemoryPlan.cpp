@@ -1,5 +1,4 @@
-//===- MemoryPlan.cpp - bytes of states, caches and weights
-//-----------------===//
+//===- MemoryPlan.cpp - bytes of states, caches and weights ---------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

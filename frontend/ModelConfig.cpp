@@ -1,5 +1,4 @@
-//===- ModelConfig.cpp - validated config.json of a Kimi model
-//--------------===//
+//===- ModelConfig.cpp - validated config.json of a Kimi model ------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,4 @@
-//===- Safetensors.cpp - validated header of a safetensors file
-//-------------===//
+//===- Safetensors.cpp - validated header of a safetensors file -----------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

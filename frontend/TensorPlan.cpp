@@ -1,5 +1,4 @@
-//===- TensorPlan.cpp - the tensors a checkpoint must hold
-//------------------===//
+//===- TensorPlan.cpp - the tensors a checkpoint must hold ----------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

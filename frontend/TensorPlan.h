@@ -1,5 +1,4 @@
-//===- TensorPlan.h - the tensors a checkpoint must hold
-//--------------------===//
+//===- TensorPlan.h - the tensors a checkpoint must hold ------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -66,7 +65,8 @@ class TensorPlan {
 public:
   explicit TensorPlan(const ModelConfig &config);
 
-  const std::vector<TensorTemplate> &templates() const { return table; }
+  const std::vector<TensorTemplate> &templates() const & { return table; }
+  const std::vector<TensorTemplate> &templates() && = delete; // would dangle
 
   /// The template of that role in that layer (-1 for model-level tensors), or
   /// nullptr if the layer has no such tensor. Two layer kinds may share a key

@@ -1,5 +1,4 @@
-//===- Text.h - pieces of one-line messages
-//---------------------------------===//
+//===- Text.h - pieces of one-line messages -------------------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

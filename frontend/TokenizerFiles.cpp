@@ -1,5 +1,4 @@
-//===- TokenizerFiles.cpp - tokenizer and generation settings of a model
-//----===//
+//===- TokenizerFiles.cpp - tokenizer and generation settings of a model --===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//

@@ -1,5 +1,4 @@
-//===- WeightValues.cpp - checks of stored weight values
-//--------------------===//
+//===- WeightValues.cpp - checks of stored weight values ------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
