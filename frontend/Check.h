@@ -34,7 +34,11 @@ struct CheckReport {
   bool ok() const { return fatal.ok() && problems.empty(); }
   /// Lines for a terminal, each ended by a newline; the first says the verdict.
   std::string toText() const;
-  /// One JSON object; its keys are described in docs/json.md.
+  /// One JSON object: ok, directory, and either error (a line) or model_type,
+  /// num_hidden_layers, kda_layers, mla_layers, moe_layers, tensors_expected,
+  /// tensors_listed, vision_tensors, shards, shards_missing, total_size (or
+  /// null), the fields of MemoryPlan, problems [{kind, count, first}] and
+  /// notes.
   std::string toJson() const;
 };
 

@@ -15,10 +15,7 @@
 namespace k3::frontend {
 
 void ProblemList::add(Kind kind, std::string text) {
-  Group &group = groups[kind];
-  ++group.count;
-  if (group.first.size() < kept)
-    group.first.push_back(std::move(text));
+  addLazily(kind, [&] { return std::move(text); });
 }
 
 bool ProblemList::empty() const {
@@ -234,13 +231,17 @@ void CheckpointReader::accountIndexed(const CheckpointIndex &index) {
     account(std::string(entry.name));
     if (!readable[entry.shard] || headers[entry.shard].find(entry.name))
       continue;
-    std::string text = printable(entry.name) + " is not in " +
-                       printable(index.shards()[entry.shard]) +
-                       ", where the index puts it";
-    for (size_t i = 0; i < headers.size(); ++i)
-      if (headers[i].find(entry.name))
-        text += ", but in " + printable(index.shards()[i]);
-    problems.add(ProblemList::IndexDisagrees, std::move(text));
+    problems.addLazily(ProblemList::IndexDisagrees, [&] {
+      std::string text = printable(entry.name) + " is not in " +
+                         printable(index.shards()[entry.shard]) +
+                         ", where the index puts it";
+      for (size_t i = 0; i < headers.size(); ++i)
+        if (headers[i].find(entry.name)) {
+          text += ", but in " + printable(index.shards()[i]);
+          break;
+        }
+      return text;
+    });
   }
   for (uint32_t i = 0; i < headers.size(); ++i)
     for (const SafetensorsTensor &tensor : headers[i].tensors) {
@@ -340,13 +341,15 @@ void CheckpointReader::reportMissing() {
     for (size_t i = 0; i < bits.size(); ++i) {
       if (bits[i])
         continue;
-      std::string name =
-          entry.name(entry.isPerLayer() ? entry.layers[i / experts] : -1,
-                     static_cast<int64_t>(i % experts));
-      if (entry.key == "self_attn.A_log" && !entry.optional)
-        name += " (may be absent only with "
-                "linear_attn_config.gate_lower_bound)";
-      problems.add(ProblemList::MissingTensor, std::move(name));
+      problems.addLazily(ProblemList::MissingTensor, [&] {
+        std::string name =
+            entry.name(entry.isPerLayer() ? entry.layers[i / experts] : -1,
+                       static_cast<int64_t>(i % experts));
+        if (entry.key == "self_attn.A_log" && !entry.optional)
+          name += " (may be absent only with "
+                  "linear_attn_config.gate_lower_bound)";
+        return name;
+      });
     }
   }
 }
@@ -355,13 +358,14 @@ void CheckpointReader::noteStrayFiles() {
   DIR *listing = ::opendir(directory.c_str());
   if (!listing)
     return;
-  std::vector<std::string> stray;
+  std::vector<std::string> stray, names;
+  for (const CheckpointFile &file : checkpoint.shardFiles)
+    names.push_back(file.name);
+  std::sort(names.begin(), names.end());
   const std::string suffix = ".safetensors";
   while (const dirent *item = ::readdir(listing)) {
     std::string name = item->d_name;
-    bool listed = std::any_of(
-        checkpoint.shardFiles.begin(), checkpoint.shardFiles.end(),
-        [&](const CheckpointFile &file) { return file.name == name; });
+    bool listed = std::binary_search(names.begin(), names.end(), name);
     if (!listed && name.size() > suffix.size() &&
         name.compare(name.size() - suffix.size(), suffix.size(), suffix) == 0)
       stray.push_back(std::move(name));

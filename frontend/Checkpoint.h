@@ -40,6 +40,12 @@ public:
   };
 
   void add(Kind kind, std::string text);
+  /// The same with text() called only if it is kept: there may be millions.
+  template <typename MakeText> void addLazily(Kind kind, MakeText text) {
+    ++groups[kind].count;
+    if (groups[kind].first.size() < kept)
+      groups[kind].first.push_back(text());
+  }
   bool empty() const;
   const Group &group(Kind kind) const { return groups[kind]; }
   /// "missing tensor", for messages; also the kind's name in JSON.

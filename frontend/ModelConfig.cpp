@@ -38,7 +38,7 @@ namespace {
 // Far above any model, and small enough that the product of two is an int64.
 constexpr int64_t maxLayers = 1024;
 constexpr int64_t maxWidth = int64_t(1) << 20;
-constexpr int64_t maxVocab = int64_t(1) << 24;
+constexpr int64_t maxVocab = int64_t(1) << 21;
 constexpr int64_t maxHeads = int64_t(1) << 12;
 constexpr int64_t maxHeadDim = int64_t(1) << 12;
 constexpr int64_t maxExperts = int64_t(1) << 14;
@@ -709,7 +709,7 @@ Expected<ModelConfig> parseModelConfig(std::string_view json,
 }
 
 Expected<ModelConfig> readModelConfig(const std::string &path) {
-  Expected<std::string> text = readFile(path, uint64_t(16) << 20);
+  Expected<std::string> text = readFile(path, uint64_t(1) << 20);
   if (!text)
     return text.status();
   return parseModelConfig(*text, path);

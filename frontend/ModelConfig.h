@@ -143,7 +143,7 @@ struct ModelConfig {
 Expected<ModelConfig> parseModelConfig(std::string_view json,
                                        const std::string &fileName);
 
-/// The same for a file (at most 16 MiB).
+/// The same for a file (at most 1 MiB).
 Expected<ModelConfig> readModelConfig(const std::string &path);
 
 } // namespace k3::frontend

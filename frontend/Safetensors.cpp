@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t lengthBytes = 8;
 constexpr size_t maxRank = 16;
+constexpr size_t maxMetadata = 65536; ///< entries
 
 uint64_t readLength(const unsigned char *bytes) {
   uint64_t value = 0;
@@ -110,6 +111,9 @@ public:
       return true;
     }
     if (where == Where::Metadata) {
+      if (header.metadata.size() == maxMetadata)
+        return fail("__metadata__: has more than " +
+                    std::to_string(maxMetadata) + " entries");
       if (!metadataKeys.insert(key).second)
         return fail("__metadata__: key " + quote(key) + " appears twice");
       header.metadata.emplace_back(std::move(key), std::string());

@@ -17,9 +17,10 @@ namespace k3::frontend {
 
 namespace {
 
-constexpr uint64_t maxRanksFile = uint64_t(256) << 20;
-constexpr uint64_t maxConfigFile = uint64_t(64) << 20;
-constexpr int64_t maxVocab = int64_t(1) << 24;
+// Ten times any published tokenizer, so that a hostile file costs little.
+constexpr uint64_t maxRanksFile = uint64_t(32) << 20;
+constexpr uint64_t maxConfigFile = uint64_t(4) << 20;
+constexpr int64_t maxVocab = int64_t(1) << 21;
 constexpr size_t maxTokenBytes = 4096;
 
 constexpr const char *ranksName = "tiktoken.model";

@@ -125,6 +125,10 @@ TEST(SafetensorsTest, BadJson) {
       2, {"\"a\"", "appears twice"});
   expectBad(R"({"__metadata__":{"a":1}})", 0,
             {"__metadata__", "\"a\"", "got 1", "a string"});
+  std::string many = R"({"__metadata__":{)";
+  for (int i = 0; i < 70000; ++i)
+    many += '"' + std::to_string(i) + R"(":"",)";
+  expectBad(many + R"("x":""}})", 0, {"__metadata__", "more than 65536"});
   expectBad(R"({"__metadata__":5})", 0, {"__metadata__", "got 5"});
   expectBad(R"({"__metadata__":{"a":"1","a":"2"}})", 0,
             {"__metadata__", "\"a\" appears twice"});

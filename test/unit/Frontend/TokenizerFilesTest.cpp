@@ -75,7 +75,7 @@ TEST(TokenRanksTest, Refused) {
                 {"tiktoken.model", "rank 256 is missing", "0 to 258"});
   expectMessage(ranksError(bytes + "YWI= -1\n"), {":257", "rank is \"-1\""});
   for (const char *rank : {"", "x", "1.5", "0257", "+5", " 5",
-                           "99999999999999999999", "16777216", "256 257"})
+                           "99999999999999999999", "2097152", "256 257"})
     expectMessage(ranksError(bytes + "YWI= " + rank + "\n"),
                   {":257", "rank is"});
   for (const char *token : {"YWI", "YW=I", "Y===", "====", "YW I=", "YWJ=",
