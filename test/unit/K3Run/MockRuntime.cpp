@@ -1,0 +1,207 @@
+//===- MockRuntime.cpp - a C API whose model the test decides -----------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "test/unit/K3Run/MockRuntime.h"
+
+#include "test/unit/Text/TestTokenizer.h"
+#include "tools/runtime/k3-run/Commands.h"
+
+#include "gtest/gtest.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+using k3run::test::mock;
+
+struct k3rt_engine {
+  std::string error;
+  std::vector<float> logits;
+  std::vector<uint64_t> firstRow;
+  k3rt_trace_fn trace = nullptr;
+  void *traceUser = nullptr;
+
+  k3rt_status fail(k3rt_status status, std::string text) {
+    error = std::move(text);
+    return status;
+  }
+};
+
+uint32_t k3rt_api_version(void) { return K3RT_API_VERSION; }
+void k3rt_engine_options_init(k3rt_engine_options *options) {
+  *options = {};
+  options->size = sizeof(*options);
+}
+k3rt_status k3rt_engine_open(const char *path, uint64_t offset,
+                             const k3rt_engine_options *options,
+                             k3rt_engine **out, char *error, size_t size) {
+  std::string name = path;
+  if (offset == 0 &&
+      (name.size() < 4 || name.substr(name.size() - 4) != ".k3a")) {
+    std::snprintf(error, size, "%s: not an artifact", path);
+    return K3RT_BAD_ARTIFACT;
+  }
+  mock().options = *options;
+  mock().offset = offset;
+  *out = new k3rt_engine;
+  return K3RT_OK;
+}
+void k3rt_engine_close(k3rt_engine *engine) { delete engine; }
+const char *k3rt_last_error(const k3rt_engine *engine) {
+  return engine->error.c_str();
+}
+k3rt_status k3rt_engine_info(k3rt_engine *, k3rt_model_info *info) {
+  info->vocab_size = mock().vocab;
+  info->hidden_size = mock().hidden;
+  info->num_layers = mock().layers;
+  info->bos_token_id = mock().bos;
+  info->eos_token_ids = mock().eos.data();
+  info->num_eos_token_ids = static_cast<uint32_t>(mock().eos.size());
+  info->max_context = mock().maxContext;
+  info->max_logit_rows = mock().maxLogitRows;
+  return K3RT_OK;
+}
+k3rt_status k3rt_plan_open(const char *path, uint64_t offset,
+                           const k3rt_engine_options *, k3rt_memory_plan *plan,
+                           char *error, size_t size) {
+  if (offset == 0 && !std::strstr(path, ".k3a")) {
+    std::snprintf(error, size, "%s: not an artifact", path);
+    return K3RT_BAD_ARTIFACT;
+  }
+  plan->state_bytes_per_sequence = 449372160;
+  plan->recurrent_bytes_per_sequence = 434110464;
+  plan->conv_bytes_per_sequence = 15261696;
+  plan->kv_bytes_per_token = 27648;
+  plan->expert_bytes = 17547264;
+  plan->weight_bytes = 1560900000000;
+  plan->arena_bytes = 3;
+  plan->state_pool_bytes = 4;
+  plan->kv_pool_bytes = 5;
+  return K3RT_OK;
+}
+k3rt_status k3rt_sequence_create(k3rt_engine *, k3rt_sequence *out) {
+  mock().history.clear();
+  *out = 1;
+  return K3RT_OK;
+}
+k3rt_status k3rt_sequence_free(k3rt_engine *, k3rt_sequence) {
+  return K3RT_OK;
+}
+k3rt_status k3rt_sequence_read_state(k3rt_engine *, k3rt_sequence,
+                                     uint32_t layer, const char *name,
+                                     float *out, uint64_t *count) {
+  for (uint64_t i = 0; i < *count; ++i)
+    out[i] = mock().stateValue(name, layer, i);
+  return K3RT_OK;
+}
+
+namespace {
+void traceRows(k3rt_engine *engine, size_t first, size_t rows) {
+  auto &model = mock();
+  for (int layer = 0; layer < static_cast<int>(model.layers); ++layer) {
+    std::vector<float> hidden;
+    std::vector<int32_t> experts;
+    for (size_t row = first; row < first + rows; ++row) {
+      for (size_t i = 0; i < model.hidden; ++i)
+        hidden.push_back(model.hiddenValue ? model.hiddenValue(layer, row, i)
+                                           : 0);
+      for (size_t i = 0; i < model.experts; ++i)
+        experts.push_back(model.expert ? model.expert(layer, row, i) : 0);
+    }
+    auto count = static_cast<int64_t>(rows);
+    k3rt_trace_event event = {layer, "prefill_moe_route", "ids", 4, 2,
+                              {count, model.experts}, experts.data()};
+    engine->trace(engine->traceUser, &event);
+    event = {layer, "prefill_moe_route", "weights", 0, 2,
+             {count, model.hidden}, hidden.data()};
+    engine->trace(engine->traceUser, &event);
+    event = {layer, "", "out", 0, 2, {count, model.hidden}, hidden.data()};
+    engine->trace(engine->traceUser, &event);
+  }
+}
+} // namespace
+
+k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch,
+                      k3rt_step_result *result) {
+  auto &model = mock();
+  const k3rt_batch_row &row = batch->rows[0];
+  if (model.history.size() + row.num_tokens > model.maxContext)
+    return engine->fail(K3RT_OUT_OF_MEMORY, "the context is full");
+  if (row.all_logits && row.num_tokens > model.maxLogitRows)
+    return engine->fail(K3RT_INVALID_ARGUMENT, "too many logit rows");
+  model.steps.emplace_back(row.tokens, row.tokens + row.num_tokens);
+  size_t before = model.history.size();
+  engine->logits.clear();
+  for (uint64_t i = 0; i < row.num_tokens; ++i) {
+    model.history.push_back(row.tokens[i]);
+    if (!row.all_logits && i + 1 < row.num_tokens)
+      continue;
+    std::vector<float> logits(model.vocab, 0.0f);
+    if (model.logits)
+      model.logits(model.history, logits);
+    engine->logits.insert(engine->logits.end(), logits.begin(), logits.end());
+  }
+  if (engine->trace)
+    traceRows(engine, before, row.num_tokens);
+  engine->firstRow = {0, engine->logits.size() / model.vocab};
+  *result = {engine->logits.data(), engine->firstRow.data(),
+             engine->firstRow[1], model.vocab};
+  return K3RT_OK;
+}
+k3rt_status k3rt_tokenizer_blob(k3rt_engine *, const void **data,
+                                uint64_t *size) {
+  *data = mock().tokenizer.empty() ? nullptr : mock().tokenizer.data();
+  *size = mock().tokenizer.size();
+  return K3RT_OK;
+}
+k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn trace,
+                           void *user) {
+  engine->trace = trace;
+  engine->traceUser = user;
+  return K3RT_OK;
+}
+
+namespace k3run::test {
+
+MockModel &mock() {
+  static MockModel model;
+  return model;
+}
+
+void resetMock() {
+  static const std::vector<uint8_t> blob =
+      k3rt::test::makeTokenizer(k3rt::test::modelTokenizerData("k3-nano")).blob;
+  mock() = MockModel();
+  mock().tokenizer = blob;
+}
+
+void script(std::vector<int32_t> tokens, int32_t end) {
+  size_t next = 0;
+  mock().logits = [tokens, end, next](const std::vector<int32_t> &,
+                                      std::vector<float> &logits) mutable {
+    int32_t id = next < tokens.size() ? tokens[next++] : end;
+    logits[static_cast<size_t>(id)] = 30;
+  };
+}
+
+RunResult run(const std::vector<std::string> &arguments,
+              const std::string &input, const std::string &programPath) {
+  std::istringstream in(input);
+  std::ostringstream out, err;
+  Streams streams{in, out, err};
+  int code = runMain(programPath, arguments, streams);
+  return {code, out.str(), err.str()};
+}
+
+std::string temporaryFile(const std::string &name, const std::string &content) {
+  std::string path = ::testing::TempDir() + "k3run-" +
+                     std::to_string(static_cast<long>(getpid())) + "-" + name;
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  return path;
+}
+
+} // namespace k3run::test

@@ -1,0 +1,147 @@
+//===- Generation.cpp - one continuation of a prompt --------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "tools/runtime/k3-run/Generation.h"
+
+#include <cstdio>
+#include <random>
+
+namespace k3run {
+
+namespace {
+double seconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+} // namespace
+
+GenerationSettings generationSettings(const Options &options,
+                                      const Engine &engine) {
+  GenerationSettings settings;
+  settings.sampler = options.sampler;
+  settings.stops = options.stops;
+  settings.maxTokens = options.maxTokens;
+  if (!options.seedGiven) {
+    std::random_device device;
+    settings.sampler.seed = uint64_t(device()) << 32 | device();
+  }
+  settings.sampler.bannedIds = engine.tokenizer().neverSampledIds();
+  if (!options.ignoreEos) {
+    const k3rt_model_info &info = engine.info();
+    settings.stops.stopIds.insert(settings.stops.stopIds.end(),
+                                  info.eos_token_ids,
+                                  info.eos_token_ids + info.num_eos_token_ids);
+    // config.json names the end of a chat message; texts end with [EOS].
+    if (std::optional<int32_t> end = engine.tokenizer().specialId("[EOS]"))
+      settings.stops.stopIds.push_back(*end);
+  }
+  // An id the user wants to stop at can be sampled.
+  auto &banned = settings.sampler.bannedIds;
+  for (int32_t id : settings.stops.stopIds)
+    for (size_t i = banned.size(); i-- > 0;)
+      if (banned[i] == id)
+        banned.erase(banned.begin() + static_cast<ptrdiff_t>(i));
+  return settings;
+}
+
+bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
+              const std::vector<int32_t> &prompt,
+              const GenerationSettings &settings, TextSource &source,
+              const std::function<void(const std::string &)> &write,
+              Clock::time_point start, GenerationResult &result,
+              std::string &error) {
+  k3rt::Sampler sampler;
+  k3rt::StopMatcher stop;
+  if (!sampler.init(settings.sampler, engine.info().vocab_size, error) ||
+      !stop.init(settings.stops, error))
+    return false;
+  if (prompt.empty()) {
+    error = "the prompt is empty";
+    return false;
+  }
+  uint64_t context = engine.info().max_context;
+  if (prompt.size() > context || length > context - prompt.size()) {
+    error = "the prompt makes the sequence " +
+            std::to_string(length + prompt.size()) +
+            " tokens long, it has room for " + std::to_string(context) +
+            " (see --context)";
+    return false;
+  }
+  for (int32_t id : prompt)
+    sampler.observe(id);
+
+  result.promptTokens = prompt.size();
+  Clock::time_point begin = Clock::now();
+  const float *logits = nullptr;
+  if (!engine.step(sequence, prompt.data(), prompt.size(), logits, error))
+    return false;
+  length += prompt.size();
+  result.promptSeconds = seconds(begin, Clock::now());
+
+  Clock::time_point first;
+  auto give = [&](const std::string &text) {
+    std::string certain;
+    bool done = stop.push(text, certain);
+    if (!certain.empty())
+      write(certain);
+    result.text += certain;
+    return done;
+  };
+  while (result.tokens.size() < settings.maxTokens) {
+    int32_t id = 0;
+    if (!sampler.sample(logits, id, error))
+      return false;
+    Clock::time_point now = Clock::now();
+    if (result.tokens.empty()) {
+      first = now;
+      result.firstTokenSeconds = seconds(start, now);
+    }
+    result.tokens.push_back(id);
+    result.decodeTokens = result.tokens.size() - 1;
+    result.decodeSeconds = seconds(first, now);
+    if (stop.isStopId(id)) {
+      result.finishReason = "stop";
+      break;
+    }
+    std::string text;
+    if (!source.push(id, text, error))
+      return false;
+    if (give(text)) {
+      result.finishReason = "stop";
+      break;
+    }
+    if (result.tokens.size() == settings.maxTokens)
+      break;
+    if (length == context) {
+      result.finishReason = "context";
+      break;
+    }
+    if (!engine.step(sequence, &id, 1, logits, error))
+      return false;
+    ++length;
+  }
+  std::string rest;
+  source.finish(rest);
+  if (give(rest))
+    result.finishReason = "stop";
+  rest.clear();
+  stop.finish(rest);
+  if (!rest.empty())
+    write(rest);
+  result.text += rest;
+  return true;
+}
+
+std::string statistics(const GenerationResult &result) {
+  char line[256];
+  std::snprintf(line, sizeof(line),
+                "%zu prompt tokens in %.3f s; first token after %.3f s; %zu "
+                "tokens, %.1f tokens/s; ended by %s; %.0f MB",
+                result.promptTokens, result.promptSeconds,
+                result.firstTokenSeconds, result.tokens.size(),
+                result.decodeTokensPerSecond(), result.finishReason,
+                static_cast<double>(peakMemory()) / 1e6);
+  return line;
+}
+
+} // namespace k3run

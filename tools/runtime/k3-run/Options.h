@@ -1,0 +1,84 @@
+//===- Options.h - command line of k3-run -------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3_TOOLS_K3RUN_OPTIONS_H
+#define K3_TOOLS_K3RUN_OPTIONS_H
+
+#include "runtime/src/text/Chat.h"
+#include "runtime/src/text/Sampler.h"
+#include "runtime/src/text/StopMatcher.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace k3run {
+
+enum class Command { generate, chat, score, verify, plan, help, version };
+
+/// An artifact inside a file; `offset` is not 0 in a self-contained executable.
+struct ArtifactLocation {
+  std::string path;
+  uint64_t offset = 0;
+};
+
+struct Options {
+  Command command = Command::generate;
+  ArtifactLocation artifact;
+  bool json = false;
+
+  // engine
+  uint32_t threads = 0;
+  uint64_t memoryLimit = 0;
+  uint64_t context = 0;
+  uint32_t prefillWindow = 0;
+  std::string weightsDir;
+  bool poison = false;
+  bool verifyWeights = false;
+
+  // generate and chat
+  std::optional<std::string> prompt;
+  std::string promptFile; ///< "-": standard input; empty: none
+  bool promptSpecials = false;
+  bool beginToken = true;
+  uint64_t maxTokens = 256;
+  bool ignoreEos = false;
+  k3rt::SamplerOptions sampler;
+  bool seedGiven = false;
+  k3rt::StopOptions stops;
+
+  // chat
+  std::string messagesFile;
+  std::string system;
+  k3rt::ChatOptions chat;
+
+  // score
+  std::string textFile;
+
+  // verify
+  std::string goldenFile;
+  double logitTolerance = 1e-4;
+  double layerTolerance = 1e-5;
+  double stateTolerance = 5e-5;
+  double lossTolerance = 1e-4;
+  double routerMargin = 1e-5;
+};
+
+/// Reads the arguments (without the program's name). With `embedded`, the
+/// artifact is already known and is not among them. False with one line in
+/// `error`.
+[[nodiscard]] bool
+parseOptions(const std::vector<std::string> &arguments,
+             const std::optional<ArtifactLocation> &embedded, Options &options,
+             std::string &error);
+
+/// The text of --help; `program` as the user called it.
+std::string helpText(const std::string &program, bool embedded);
+
+/// A size with an optional K, M, G or T (powers of 1024).
+[[nodiscard]] bool parseSize(const std::string &text, uint64_t &bytes);
+
+} // namespace k3run
+
+#endif // K3_TOOLS_K3RUN_OPTIONS_H

@@ -1,0 +1,73 @@
+//===- PlanCommand.cpp - k3-run --plan ----------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "tools/runtime/k3-run/Commands.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace k3run {
+
+namespace {
+std::string bytes(uint64_t value) {
+  const char *units[] = {"B", "KB", "MB", "GB", "TB"};
+  double scaled = static_cast<double>(value);
+  int unit = 0;
+  while (scaled >= 1000 && unit < 4) {
+    scaled /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", scaled,
+                units[unit]);
+  return text;
+}
+} // namespace
+
+bool runPlan(const Options &options, Streams &streams, std::string &error) {
+  k3rt_engine_options settings = engineOptions(options);
+  k3rt_memory_plan plan = {};
+  plan.size = sizeof(plan);
+  char message[1024] = {};
+  if (k3rt_plan_open(options.artifact.path.c_str(), options.artifact.offset,
+                     &settings, &plan, message, sizeof(message)) != K3RT_OK) {
+    error = message;
+    return false;
+  }
+  if (options.json) {
+    nlohmann::ordered_json json;
+    json["state_bytes_per_sequence"] = plan.state_bytes_per_sequence;
+    json["recurrent_bytes_per_sequence"] = plan.recurrent_bytes_per_sequence;
+    json["conv_bytes_per_sequence"] = plan.conv_bytes_per_sequence;
+    json["kv_bytes_per_token"] = plan.kv_bytes_per_token;
+    json["expert_bytes"] = plan.expert_bytes;
+    json["weight_bytes"] = plan.weight_bytes;
+    json["arena_bytes"] = plan.arena_bytes;
+    json["state_pool_bytes"] = plan.state_pool_bytes;
+    json["kv_pool_bytes"] = plan.kv_pool_bytes;
+    streams.out << json.dump() << '\n';
+    return true;
+  }
+  auto row = [&streams](const char *name, uint64_t value,
+                        const std::string &note) {
+    char text[256];
+    std::snprintf(text, sizeof(text), "%-24s %10s  %s\n", name,
+                  bytes(value).c_str(), note.c_str());
+    streams.out << text;
+  };
+  row("weights", plan.weight_bytes,
+      plan.expert_bytes ? "one routed expert " + bytes(plan.expert_bytes)
+                        : std::string("no routed experts"));
+  row("state per sequence", plan.state_bytes_per_sequence,
+      bytes(plan.recurrent_bytes_per_sequence) + " recurrent, " +
+          bytes(plan.conv_bytes_per_sequence) + " convolution");
+  row("latent cache per token", plan.kv_bytes_per_token, "");
+  row("scratch memory", plan.arena_bytes, "the largest program's arena");
+  row("state pool", plan.state_pool_bytes, "with these options");
+  row("cache pool", plan.kv_pool_bytes, "with these options");
+  return true;
+}
+
+} // namespace k3run
