@@ -10,8 +10,10 @@
  * Threads: an engine may be used by one thread at a time; different engines are independent. The engine's own worker
  * threads are internal.
  * Errors: every call that can fail returns k3rt_status; k3rt_last_error(engine) then holds one line for the user
- * (k3rt_engine_open: the `error` argument). A call that fails leaves the engine and all sequences as they were.
- * Option structs start with `size`: set it with the *_init function, so that fields can be added later.
+ * (k3rt_engine_open: the `error` argument). A call that fails leaves the engine and all sequences as they were; the
+ * exceptions are K3RT_NON_FINITE and K3RT_INTERNAL from k3rt_step, see there.
+ * Structs that start with `size` may grow: set options with the *_init function, and `size = sizeof(...)` of others
+ * before they are filled.
  */
 #ifndef K3RT_K3RT_H
 #define K3RT_K3RT_H
@@ -51,9 +53,9 @@ typedef struct k3rt_engine_options {
   uint32_t max_sequences;   /* live sequences; 0 = 4 */
   uint64_t max_context;     /* tokens per sequence the cache is sized for; 0 = 4096 or the model's maximum */
   uint32_t prefill_window;  /* rows per prefill step, 1 .. the artifact's max_tokens; 0 = that maximum */
-  int32_t poison;           /* nonzero: fill arena and unused rows with NaN before every step (debugging) */
+  int32_t poison;           /* nonzero: whatever a step has not written reads as NaN, unused inputs as -1 (debugging) */
   int32_t verify_weights;   /* nonzero: check the hash of every embedded weight at open, whatever its size */
-  const char *weights_dir;  /* where referenced or packed weight files are; NULL = as recorded in the artifact */
+  const char *weights_dir;  /* folder of referenced or packed weight files; NULL = as recorded in the artifact */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -103,7 +105,8 @@ k3rt_status k3rt_sequence_restore(k3rt_engine *engine, k3rt_sequence sequence, k
 k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot);
 
 /* Copies one state of one layer to `out` as f32: name "kda" [heads, value, key], "conv_q" / "conv_k" / "conv_v"
- * [taps, channels] oldest first, "kv" [length, latent + rope]. *inout_count: capacity in floats, then the count. */
+ * [taps, channels] oldest first, "kv" [length, latent + rope]. *inout_count: capacity in floats, then the count.
+ * out NULL: only the count. */
 k3rt_status k3rt_sequence_read_state(k3rt_engine *engine, k3rt_sequence sequence, uint32_t layer, const char *name,
                                      float *out, uint64_t *inout_count);
 
@@ -128,7 +131,13 @@ typedef struct k3rt_step_result {
   const uint64_t *first_row; /* num_rows + 1 entries */
   uint64_t num_logit_rows;
   uint32_t vocab_size;
+  const int32_t *row_status; /* num_rows entries: K3RT_OK or K3RT_NON_FINITE */
 } k3rt_step_result;
+
+/* Runs all tokens of the batch. Errors that change nothing: K3RT_INVALID_ARGUMENT (unknown or repeated sequence, token
+ * id, context), K3RT_OUT_OF_MEMORY (cache pages; logits). K3RT_NON_FINITE: the step has happened and the result is
+ * filled; sequences whose row_status says so can only be restored from a snapshot or freed, all others have gone on.
+ * K3RT_INTERNAL: a kernel failed; all sequences with tokens in the batch can only be restored or freed. */
 k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch, k3rt_step_result *out_result);
 
 /*--- sampling -------------------------------------------------------------------------------------------------------*/

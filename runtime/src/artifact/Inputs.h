@@ -1,0 +1,41 @@
+//===- Inputs.h - the buffers of a program that the runtime fills --------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_ARTIFACT_INPUTS_H
+#define K3RT_ARTIFACT_INPUTS_H
+
+#include "runtime/src/artifact/Terms.h"
+
+namespace k3rt {
+
+enum class Input : uint8_t {
+  tokens,    ///< [T] token ids
+  cu,        ///< [N + 1] first row of each sequence, then T
+  slots,     ///< [N] state slot of each sequence
+  lengths,   ///< [N] tokens of each sequence before this step
+  pageTable, ///< [N, M] cache pages of each sequence
+  chunks,    ///< [C, 2] first row and number of rows
+  chunkCu,   ///< [N + 1] first chunk of each sequence, then C
+  logitRows  ///< [R] rows whose logits are wanted
+};
+constexpr size_t numInputs = 8;
+
+std::optional<Input> inputNamed(std::string_view name);
+const char *inputName(Input input);
+/// Its shape as text, for messages.
+const char *inputShapeText(Input input);
+
+/// i32 elements of an input for given symbols, per dimension; rank 1 or 2.
+struct InputShape {
+  int64_t sizes[2];
+  uint32_t rank;
+  int64_t elements() const {
+    return rank == 1 ? sizes[0] : sizes[0] * sizes[1];
+  }
+};
+InputShape inputShape(Input input, const SymbolValues &values);
+
+} // namespace k3rt
+
+#endif // K3RT_ARTIFACT_INPUTS_H

@@ -1,0 +1,91 @@
+//===- ThreadPool.h - runs short parallel loops --------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+// Made for many loops of a few microseconds in a row: workers spin for a short
+// time between loops and sleep on a futex afterwards, the calling thread works
+// too, and a loop is over when its last item is, whether or not every worker
+// noticed it.
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_BASE_THREADPOOL_H
+#define K3RT_BASE_THREADPOOL_H
+
+#include "runtime/src/base/Status.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <pthread.h>
+#include <vector>
+
+namespace k3rt {
+
+class ThreadPool {
+public:
+  /// Runs items [first, last) of a loop on thread `thread` in [0, threads()).
+  using Body = void (*)(void *context, uint32_t first, uint32_t last,
+                        uint32_t thread);
+
+  ThreadPool() = default;
+  ~ThreadPool() { stop(); }
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  /// `threads` >= 1 counts the calling thread. Error: K3RT_OUT_OF_MEMORY.
+  Status start(uint32_t threads);
+  void stop();
+  uint32_t threads() const { return uint32_t(workers.size()) + 1; }
+
+  /// Calls body on all of [0, count), in pieces, and returns when all are done.
+  /// Everything before the call is visible to the pieces, and everything they
+  /// did is visible after it. Only one thread may call it, and not from a body.
+  void parallelFor(uint32_t count, Body body, void *context);
+
+  /// parallelFor with a callable (uint32_t first, uint32_t last, uint32_t
+  /// thread).
+  template <typename Callable>
+  void parallelFor(uint32_t count, Callable &&callable) {
+    parallelFor(
+        count,
+        [](void *context, uint32_t first, uint32_t last, uint32_t thread) {
+          (*static_cast<std::remove_reference_t<Callable> *>(context))(
+              first, last, thread);
+        },
+        &callable);
+  }
+
+private:
+  struct Worker {
+    ThreadPool *pool;
+    uint32_t thread;
+    pthread_t handle;
+  };
+
+  static void *workerMain(void *argument);
+  void workerLoop(uint32_t thread);
+  bool takePiece(uint32_t thread);
+  void waitForLoop(uint32_t seen);
+
+  std::vector<std::unique_ptr<Worker>> workers;
+
+  // The loop being run. They change only while `ticket` is closed, so a worker
+  // that mixes two loops cannot claim a piece.
+  std::atomic<Body> body{nullptr};
+  std::atomic<void *> context{nullptr};
+  std::atomic<uint32_t> count{0};
+  std::atomic<uint32_t> piece{1};
+
+  /// Number of the loop (high half) and its first item not yet claimed (low).
+  alignas(64) std::atomic<uint64_t> ticket{0};
+  /// Items of the loop that are finished.
+  alignas(64) std::atomic<uint32_t> finished{0};
+  std::atomic<bool> callerSleeps{false};
+  /// Number of the loop again: what sleeping workers wait on.
+  alignas(64) std::atomic<uint32_t> announced{0};
+  std::atomic<uint32_t> sleepers{0};
+  std::atomic<bool> stopping{false};
+};
+
+} // namespace k3rt
+
+#endif // K3RT_BASE_THREADPOOL_H

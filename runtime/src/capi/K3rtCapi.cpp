@@ -1,0 +1,331 @@
+//===- K3rtCapi.cpp - the C API ------------------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+// The only place that turns a Status into a code and a last error.
+//===----------------------------------------------------------------------===//
+#include "k3rt/k3rt.h"
+#include "runtime/src/engine/Engine.h"
+#include "runtime/src/text/Sampler.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+using namespace k3rt;
+
+struct k3rt_engine {
+  Engine engine;
+  std::string error;
+  std::vector<int32_t> eosTokens;
+
+  k3rt_status report(const Status &status) {
+    error = status.message();
+    return status.code();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Structs that may grow
+//===----------------------------------------------------------------------===//
+
+/// `given` over `defaults`, as far as the caller's version of the struct goes.
+template <typename Struct>
+static Struct readSized(const Struct *given, const Struct &defaults) {
+  Struct out = defaults;
+  if (given)
+    memcpy(&out, given, std::min(given->size, sizeof(Struct)));
+  return out;
+}
+
+/// Fills as much of `out` as the caller's version of the struct has.
+template <typename Struct>
+static Status writeSized(Struct *out, const Struct &value) {
+  if (!out || out->size < sizeof(size_t))
+    return Status(K3RT_INVALID_ARGUMENT,
+                  "the struct to fill is NULL or its size is not set");
+  size_t size = out->size;
+  memcpy(out, &value, std::min(size, sizeof(Struct)));
+  out->size = size;
+  return Status();
+}
+
+static EngineOptions engineOptions(const k3rt_engine_options *given) {
+  k3rt_engine_options defaults;
+  k3rt_engine_options_init(&defaults);
+  k3rt_engine_options read = readSized(given, defaults);
+  EngineOptions options;
+  options.threads = read.threads;
+  options.memoryLimit = read.memory_limit;
+  options.maxSequences = read.max_sequences;
+  options.maxContext = read.max_context;
+  options.prefillWindow = read.prefill_window;
+  options.poison = read.poison != 0;
+  options.verifyWeights = read.verify_weights != 0;
+  if (read.weights_dir)
+    options.weightsDir = read.weights_dir;
+  return options;
+}
+
+static k3rt_status reportTo(char *error, size_t size, const Status &status) {
+  if (error && size != 0) {
+    size_t length = std::min(status.message().size(), size - 1);
+    memcpy(error, status.message().data(), length);
+    error[length] = '\0';
+  }
+  return status.code();
+}
+
+static Status nullArgument(const char *name) {
+  return makeError(K3RT_INVALID_ARGUMENT, "%s is NULL", name);
+}
+
+/// For calls on an engine with one pointer that must not be NULL.
+#define K3RT_CHECK_ARGUMENTS(argument)                                         \
+  do {                                                                         \
+    if (!engine)                                                               \
+      return K3RT_INVALID_ARGUMENT;                                            \
+    if (!(argument))                                                           \
+      return engine->report(nullArgument(#argument));                          \
+  } while (false)
+
+extern "C" {
+
+uint32_t k3rt_api_version(void) { return K3RT_API_VERSION; }
+
+//===----------------------------------------------------------------------===//
+// Engine
+//===----------------------------------------------------------------------===//
+
+void k3rt_engine_options_init(k3rt_engine_options *options) {
+  if (!options)
+    return;
+  *options = k3rt_engine_options{};
+  options->size = sizeof(*options);
+}
+
+k3rt_status k3rt_engine_open(const char *path, uint64_t offset,
+                             const k3rt_engine_options *options,
+                             k3rt_engine **out_engine, char *error,
+                             size_t error_size) {
+  if (!out_engine)
+    return reportTo(error, error_size, nullArgument("out_engine"));
+  *out_engine = nullptr;
+  if (!path)
+    return reportTo(error, error_size, nullArgument("path"));
+  auto made = std::make_unique<k3rt_engine>();
+  Status status = made->engine.open(path, offset, engineOptions(options));
+  if (status.ok()) {
+    if (const auto *ids =
+            made->engine.artifact().index().model()->eos_token_ids())
+      made->eosTokens.assign(ids->begin(), ids->end());
+    *out_engine = made.release();
+  }
+  return reportTo(error, error_size, status);
+}
+
+void k3rt_engine_close(k3rt_engine *engine) { delete engine; }
+
+const char *k3rt_last_error(const k3rt_engine *engine) {
+  return engine ? engine->error.c_str() : "";
+}
+
+k3rt_status k3rt_engine_info(k3rt_engine *engine, k3rt_model_info *out_info) {
+  K3RT_CHECK_ARGUMENTS(out_info);
+  const auto &index = engine->engine.artifact().index();
+  const auto &model = *index.model();
+  auto text = [](const flatbuffers::String *string) {
+    return string ? string->c_str() : "";
+  };
+  k3rt_model_info info = {};
+  info.name = text(model.name());
+  info.model_type = text(model.model_type());
+  info.compiler_version = text(index.compiler_version());
+  info.vocab_size = model.vocab_size();
+  info.hidden_size = model.hidden_size();
+  info.num_layers = index.layers() ? index.layers()->size() : 0;
+  info.bos_token_id = model.bos_token_id();
+  info.pad_token_id = model.pad_token_id();
+  info.eos_token_ids = engine->eosTokens.data();
+  info.num_eos_token_ids = uint32_t(engine->eosTokens.size());
+  info.max_context = engine->engine.plan().maxContext;
+  for (const auto *program : *index.programs())
+    if (program->phase() == k3::artifact::Phase::Prefill) {
+      info.max_tokens = program->max_tokens();
+      info.max_logit_rows = program->max_logit_rows();
+    }
+  return engine->report(writeSized(out_info, info));
+}
+
+k3rt_status k3rt_plan_open(const char *path, uint64_t offset,
+                           const k3rt_engine_options *options,
+                           k3rt_memory_plan *out_plan, char *error,
+                           size_t error_size) {
+  if (!path)
+    return reportTo(error, error_size, nullArgument("path"));
+  Artifact artifact;
+  MemoryPlan plan;
+  Status status = artifact.open(path, offset);
+  if (status.ok())
+    status = planMemory(artifact.index(), engineOptions(options), plan);
+  if (!status.ok())
+    return reportTo(error, error_size, status);
+  const auto &model = *artifact.index().model();
+  k3rt_memory_plan out = {};
+  out.state_bytes_per_sequence =
+      plan.recurrentPerSequence + plan.convPerSequence;
+  out.recurrent_bytes_per_sequence = plan.recurrentPerSequence;
+  out.conv_bytes_per_sequence = plan.convPerSequence;
+  out.kv_bytes_per_token = plan.kvPerToken;
+  out.expert_bytes = model.expert_bytes();
+  out.weight_bytes = model.total_weight_bytes();
+  out.arena_bytes = plan.arena;
+  out.state_pool_bytes = plan.statePool;
+  out.kv_pool_bytes = plan.kvPool;
+  return reportTo(error, error_size, writeSized(out_plan, out));
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+k3rt_status k3rt_sequence_create(k3rt_engine *engine,
+                                 k3rt_sequence *out_sequence) {
+  K3RT_CHECK_ARGUMENTS(out_sequence);
+  return engine->report(engine->engine.createSequence(*out_sequence));
+}
+
+k3rt_status k3rt_sequence_free(k3rt_engine *engine, k3rt_sequence sequence) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.freeSequence(sequence));
+}
+
+k3rt_status k3rt_sequence_length(k3rt_engine *engine, k3rt_sequence sequence,
+                                 uint64_t *out_tokens) {
+  K3RT_CHECK_ARGUMENTS(out_tokens);
+  return engine->report(engine->engine.sequenceLength(sequence, *out_tokens));
+}
+
+k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence,
+                                   k3rt_snapshot *out_snapshot) {
+  K3RT_CHECK_ARGUMENTS(out_snapshot);
+  return engine->report(engine->engine.takeSnapshot(sequence, *out_snapshot));
+}
+
+k3rt_status k3rt_sequence_restore(k3rt_engine *engine, k3rt_sequence sequence,
+                                  k3rt_snapshot snapshot) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.restoreSnapshot(sequence, snapshot));
+}
+
+k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.freeSnapshot(snapshot));
+}
+
+k3rt_status k3rt_sequence_read_state(k3rt_engine *engine,
+                                     k3rt_sequence sequence, uint32_t layer,
+                                     const char *name, float *out,
+                                     uint64_t *inout_count) {
+  K3RT_CHECK_ARGUMENTS(inout_count);
+  K3RT_CHECK_ARGUMENTS(name);
+  return engine->report(
+      engine->engine.readState(sequence, layer, name, out, *inout_count));
+}
+
+//===----------------------------------------------------------------------===//
+// Step, sampling, text
+//===----------------------------------------------------------------------===//
+
+k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch,
+                      k3rt_step_result *out_result) {
+  K3RT_CHECK_ARGUMENTS(batch);
+  K3RT_CHECK_ARGUMENTS(out_result);
+  return engine->report(engine->engine.step(*batch, *out_result));
+}
+
+void k3rt_sampling_init(k3rt_sampling *sampling) {
+  if (!sampling)
+    return;
+  *sampling = k3rt_sampling{};
+  sampling->size = sizeof(*sampling);
+  sampling->temperature = 1;
+  sampling->top_p = 1;
+  sampling->repetition_penalty = 1;
+}
+
+/// An independent random stream per position, so that a token depends on (seed,
+/// step) alone (finalizer of the splitmix64 generator).
+static uint64_t seedAt(uint64_t seed, uint64_t step) {
+  uint64_t x = seed + (step + 1) * 0x9e3779b97f4a7c15u;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+k3rt_status k3rt_sample(k3rt_engine *engine, const float *logits,
+                        const k3rt_sampling *sampling, int32_t *out_token) {
+  K3RT_CHECK_ARGUMENTS(logits);
+  K3RT_CHECK_ARGUMENTS(out_token);
+  k3rt_sampling defaults;
+  k3rt_sampling_init(&defaults);
+  k3rt_sampling read = readSized(sampling, defaults);
+  if (read.num_history != 0 && !read.history)
+    return engine->report(nullArgument("history"));
+  SamplerOptions options;
+  options.repetitionPenalty = read.repetition_penalty;
+  options.temperature = read.temperature;
+  options.topK = int32_t(std::min<uint32_t>(read.top_k, INT32_MAX));
+  options.topP = read.top_p;
+  options.minP = read.min_p;
+  options.seed = seedAt(read.seed, read.step);
+  Sampler sampler;
+  std::string error;
+  uint32_t vocab = engine->engine.artifact().index().model()->vocab_size();
+  if (!sampler.init(options, vocab, error))
+    return engine->report(Status(K3RT_INVALID_ARGUMENT, error));
+  for (uint64_t i = 0; i < read.num_history; ++i)
+    sampler.observe(read.history[i]);
+  if (!sampler.sample(logits, *out_token, error))
+    return engine->report(Status(K3RT_NON_FINITE, error));
+  return engine->report(Status());
+}
+
+k3rt_status k3rt_tokenizer_blob(k3rt_engine *engine, const void **out_data,
+                                uint64_t *out_size) {
+  K3RT_CHECK_ARGUMENTS(out_data);
+  K3RT_CHECK_ARGUMENTS(out_size);
+  *out_data = nullptr;
+  *out_size = 0;
+  const Artifact &artifact = engine->engine.artifact();
+  const auto *blob = artifact.index().tokenizer();
+  if (!blob)
+    return engine->report(Status());
+  Status status = artifact.checkBlob(*blob, "the tokenizer");
+  if (status.ok()) {
+    *out_data = artifact.data() + blob->offset();
+    *out_size = blob->length();
+  }
+  return engine->report(status);
+}
+
+//===----------------------------------------------------------------------===//
+// Observation
+//===----------------------------------------------------------------------===//
+
+k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats) {
+  K3RT_CHECK_ARGUMENTS(out_stats);
+  return engine->report(writeSized(out_stats, engine->engine.stats()));
+}
+
+k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn fn, void *user) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  engine->engine.setTrace(fn, user);
+  return engine->report(Status());
+}
+
+} // extern "C"

@@ -1,0 +1,256 @@
+//===- Engine.cpp - opening a model, sequences, snapshots ----------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/engine/Engine.h"
+#include "runtime/src/artifact/CheckArtifact.h"
+#include "runtime/src/base/Process.h"
+
+#include <algorithm>
+
+namespace k3rt {
+
+namespace schema = k3::artifact;
+using Word = unsigned long long;
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+Status Engine::open(const std::string &path, uint64_t offset,
+                    const EngineOptions &options) {
+  double start = secondsNow();
+  chosen = options;
+  K3RT_RETURN_IF_ERROR(file.open(path, offset));
+  const schema::Artifact &index = file.index();
+  if (!index.has_weights())
+    return makeError(K3RT_BAD_ARTIFACT,
+                     "%s: compiled without weights: it can be inspected and "
+                     "planned, but not run",
+                     path.c_str());
+  K3RT_RETURN_IF_ERROR(planMemory(index, options, memory));
+  K3RT_RETURN_IF_ERROR(kernels.load(file));
+  K3RT_RETURN_IF_ERROR(
+      weights.open(file, options.weightsDir, options.verifyWeights));
+  K3RT_RETURN_IF_ERROR(threads.start(memory.threads));
+  K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, threads));
+  K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
+  K3RT_RETURN_IF_ERROR(arena.allocate(memory.arena, "the arena"));
+  if (index.model()->vocab_size() * sizeof(float) % bufferAlignment != 0)
+    K3RT_RETURN_IF_ERROR(unaligned.allocate(memory.outputs, "logits"));
+  for (const auto *program : *index.programs())
+    K3RT_RETURN_IF_ERROR(openPhase(*program));
+  sequences.resize(memory.slots);
+  for (Sequence &sequence : sequences)
+    sequence.holding.pages.reserve(memory.pagesPerSequence);
+  inBatch.resize(memory.slots);
+  openSeconds = secondsNow() - start;
+  return Status();
+}
+
+Status Engine::openPhase(const schema::Program &encoded) {
+  bool isPrefill = encoded.phase() == schema::Phase::Prefill;
+  Phase &phase = isPrefill ? prefill : decode;
+  phase.present = true;
+  phase.limits.rows = isPrefill ? memory.prefillWindow : encoded.max_tokens();
+  phase.limits.sequences =
+      std::min(encoded.max_sequences(), encoded.max_tokens());
+  phase.limits.logitRows = encoded.max_logit_rows();
+  K3RT_RETURN_IF_ERROR(phase.inputs.init(encoded, memory));
+  ProgramParts parts;
+  parts.index = &file.index();
+  parts.kernels = &kernels;
+  parts.weights = &weights;
+  parts.states = &states;
+  parts.arena = arena.data();
+  parts.inputs = phase.inputs.addresses();
+  phase.program.build(parts, encoded);
+  // checkArtifact did not know S, P and M.
+  return phase.program.bind(
+      largestStep(encoded, memory.slots, memory.pages, memory.pagesPerSequence),
+      nullptr);
+}
+
+//===----------------------------------------------------------------------===//
+// Sequences
+//===----------------------------------------------------------------------===//
+
+/// A handle is index and generation, so that one that was freed is not taken
+/// for its successor. Generations are odd while the object lives.
+static int64_t makeHandle(uint32_t generation, size_t index) {
+  return int64_t(uint64_t(generation) << 32 | index);
+}
+
+static uint32_t nextGeneration(uint32_t generation) {
+  return (generation + 1) & INT32_MAX;
+}
+
+template <typename Object>
+static bool findByHandle(const std::vector<Object> &objects, int64_t handle,
+                         uint32_t &index) {
+  index = uint32_t(handle);
+  auto generation = uint32_t(uint64_t(handle) >> 32);
+  return index < objects.size() && generation % 2 == 1 &&
+         objects[index].generation == generation;
+}
+
+k3rt_sequence Engine::handleOf(uint32_t index) const {
+  return makeHandle(sequences[index].generation, index);
+}
+
+Status Engine::findSequence(k3rt_sequence handle, uint32_t &index) {
+  if (findByHandle(sequences, handle, index))
+    return Status();
+  return makeError(K3RT_INVALID_ARGUMENT, "unknown sequence %lld",
+                   static_cast<long long>(handle));
+}
+
+Status Engine::findSnapshot(k3rt_snapshot handle, uint32_t &index) {
+  if (findByHandle(snapshots, handle, index))
+    return Status();
+  return makeError(K3RT_INVALID_ARGUMENT, "unknown snapshot %lld",
+                   static_cast<long long>(handle));
+}
+
+Status Engine::createSequence(k3rt_sequence &out) {
+  std::optional<uint32_t> slot = states.takeSlot();
+  if (!slot)
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "all %u state slots are in use (max_sequences)",
+                     memory.slots);
+  // There are as many sequences as slots.
+  uint32_t index = *slot;
+  Sequence &sequence = sequences[index];
+  sequence.generation = nextGeneration(sequence.generation);
+  sequence.length = 0;
+  sequence.failure.clear();
+  sequence.holding.slot = *slot;
+  ++liveSequences;
+  out = handleOf(index);
+  return Status();
+}
+
+Status Engine::freeSequence(k3rt_sequence handle) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  Sequence &sequence = sequences[index];
+  sequence.generation = nextGeneration(sequence.generation);
+  states.giveBack(sequence.holding);
+  --liveSequences;
+  return Status();
+}
+
+Status Engine::sequenceLength(k3rt_sequence handle, uint64_t &out) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  out = sequences[index].length;
+  return Status();
+}
+
+Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  const Sequence &sequence = sequences[index];
+  if (!sequence.failure.empty())
+    return Status(K3RT_INVALID_ARGUMENT, sequence.failure);
+  uint64_t bytes = states.copyBytes(sequence.length);
+  uint64_t used = memory.total() + snapshotBytes;
+  if (chosen.memoryLimit != 0 &&
+      (used > chosen.memoryLimit || bytes > chosen.memoryLimit - used))
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "a snapshot needs %llu bytes, %llu of memory_limit %llu "
+                     "are in use",
+                     Word(bytes), Word(used), Word(chosen.memoryLimit));
+  Allocation copy;
+  K3RT_RETURN_IF_ERROR(copy.allocate(bytes, "a snapshot"));
+  states.save(sequence.holding, sequence.length, copy.data());
+  snapshotBytes += bytes;
+
+  auto unused = std::find_if(
+      snapshots.begin(), snapshots.end(),
+      [](const Snapshot &snapshot) { return snapshot.generation % 2 == 0; });
+  if (unused == snapshots.end())
+    unused = snapshots.insert(snapshots.end(), Snapshot());
+  unused->generation = nextGeneration(unused->generation);
+  unused->length = sequence.length;
+  unused->bytes = std::move(copy);
+  out = makeHandle(unused->generation, size_t(unused - snapshots.begin()));
+  return Status();
+}
+
+Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
+  uint32_t index, source;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  K3RT_RETURN_IF_ERROR(findSnapshot(from, source));
+  const Snapshot &snapshot = snapshots[source];
+  Sequence &sequence = sequences[index];
+  uint32_t pages = states.pagesFor(snapshot.length);
+  auto held = uint32_t(sequence.holding.pages.size());
+  if (pages > held && pages - held > states.freePages())
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "restoring %llu tokens needs %u more cache pages, %u of "
+                     "%u are free",
+                     Word(snapshot.length), pages - held, states.freePages(),
+                     states.totalPages());
+  states.setPages(sequence.holding, pages);
+  states.load(sequence.holding, snapshot.length, snapshot.bytes.data());
+  sequence.length = snapshot.length;
+  sequence.failure.clear();
+  return Status();
+}
+
+Status Engine::freeSnapshot(k3rt_snapshot handle) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSnapshot(handle, index));
+  Snapshot &snapshot = snapshots[index];
+  snapshotBytes -= snapshot.bytes.size();
+  snapshot.bytes.reset();
+  snapshot.generation = nextGeneration(snapshot.generation);
+  return Status();
+}
+
+Status Engine::readState(k3rt_sequence handle, uint32_t layer,
+                         std::string_view name, float *out,
+                         uint64_t &inoutCount) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  const Sequence &sequence = sequences[index];
+  const auto *encoded = file.index().states();
+  for (uint32_t i = 0; encoded && i < encoded->size(); ++i) {
+    const schema::State &state = *encoded->Get(i);
+    if (state.layer() != layer || state.name()->string_view() != name)
+      continue;
+    uint64_t capacity = inoutCount;
+    inoutCount = states.elements(i, sequence.length);
+    if (!out)
+      return Status();
+    if (capacity < inoutCount)
+      return makeError(K3RT_INVALID_ARGUMENT,
+                       "state %s of layer %u has %llu elements, room for %llu",
+                       state.name()->c_str(), layer, Word(inoutCount),
+                       Word(capacity));
+    states.readAsFloat(i, sequence.holding, sequence.length, out);
+    return Status();
+  }
+  return makeError(K3RT_INVALID_ARGUMENT, "layer %u has no state %s", layer,
+                   quoted(name.data(), name.size()).c_str());
+}
+
+k3rt_stats Engine::stats() const {
+  k3rt_stats out = {};
+  out.size = sizeof(out);
+  out.steps = steps;
+  out.prefill_tokens = prefill.tokens;
+  out.decode_tokens = decode.tokens;
+  out.prefill_seconds = prefill.seconds;
+  out.decode_seconds = decode.seconds;
+  out.open_seconds = openSeconds;
+  out.live_sequences = liveSequences;
+  out.used_pages = states.usedPages();
+  out.total_pages = states.totalPages();
+  out.peak_rss_bytes = peakResidentBytes();
+  out.threads = memory.threads;
+  return out;
+}
+
+} // namespace k3rt

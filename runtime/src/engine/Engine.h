@@ -1,0 +1,108 @@
+//===- Engine.h - one opened model ---------------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+// A step goes one way: check the batch and what it needs (may fail, changes
+// nothing), take pages, cut into windows, run each window's program, look at
+// the logits.
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_ENGINE_ENGINE_H
+#define K3RT_ENGINE_ENGINE_H
+
+#include "runtime/src/engine/StepInputs.h"
+#include "runtime/src/exec/Executor.h"
+
+namespace k3rt {
+
+class Engine {
+public:
+  /// Errors: see k3rt_engine_open.
+  Status open(const std::string &path, uint64_t offset,
+              const EngineOptions &options);
+
+  const Artifact &artifact() const { return file; }
+  const MemoryPlan &plan() const { return memory; }
+
+  Status createSequence(k3rt_sequence &out);
+  Status freeSequence(k3rt_sequence handle);
+  Status sequenceLength(k3rt_sequence handle, uint64_t &out);
+  Status takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out);
+  Status restoreSnapshot(k3rt_sequence handle, k3rt_snapshot snapshot);
+  Status freeSnapshot(k3rt_snapshot handle);
+  /// `out` null: only the count is given.
+  Status readState(k3rt_sequence handle, uint32_t layer, std::string_view name,
+                   float *out, uint64_t &inoutCount);
+
+  Status step(const k3rt_batch &batch, k3rt_step_result &out);
+
+  void setTrace(k3rt_trace_fn fn, void *user) { executor.setTrace(fn, user); }
+  k3rt_stats stats() const;
+
+private:
+  struct Sequence {
+    uint32_t generation = 0; ///< odd while live
+    uint64_t length = 0;
+    Holding holding;
+    std::string failure; ///< why the state is not to be used; empty = it is
+  };
+  struct Snapshot {
+    uint32_t generation = 0; ///< odd while live
+    uint64_t length = 0;
+    Allocation bytes;
+  };
+  /// A program of the artifact with its inputs.
+  struct Phase {
+    Program program;
+    StepInputs inputs;
+    WindowLimits limits;
+    uint64_t tokens = 0;
+    double seconds = 0;
+    bool present = false;
+  };
+
+  Status openPhase(const k3::artifact::Program &encoded);
+  Status findSequence(k3rt_sequence handle, uint32_t &index);
+  Status findSnapshot(k3rt_snapshot handle, uint32_t &index);
+  k3rt_sequence handleOf(uint32_t index) const;
+
+  Status prepare(const k3rt_batch &input);
+  Status prepareRow(const k3rt_batch_row &input, uint32_t row);
+  Status reserve(uint64_t logitRows);
+  void apply();
+  Status runWindow(Phase &phase, uint64_t firstLogitRow);
+  float *logitsFor(uint64_t firstLogitRow);
+  void failBatch(const Status &reason);
+  Status checkLogits();
+
+  Artifact file;
+  EngineOptions chosen;
+  MemoryPlan memory;
+  ThreadPool threads;
+  KernelTable kernels;
+  WeightStore weights;
+  StatePool states;
+  Executor executor;
+  Allocation arena;
+  Phase prefill, decode;
+
+  std::vector<Sequence> sequences;
+  uint32_t liveSequences = 0;
+  std::vector<Snapshot> snapshots;
+  uint64_t snapshotBytes = 0;
+
+  // Of the current step.
+  std::vector<BatchRow> rows;
+  std::vector<uint64_t> firstRow;
+  std::vector<int32_t> rowStatus;
+  std::vector<WindowPart> window;
+  std::vector<uint8_t> inBatch; ///< per sequence
+  Allocation result;            ///< logits of the whole step
+  Allocation unaligned; ///< logits of one run, where `result` cannot be used
+
+  uint64_t steps = 0;
+  double openSeconds = 0;
+};
+
+} // namespace k3rt
+
+#endif // K3RT_ENGINE_ENGINE_H

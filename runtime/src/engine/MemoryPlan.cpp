@@ -1,0 +1,178 @@
+//===- MemoryPlan.cpp - how much memory an engine takes ------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/engine/MemoryPlan.h"
+#include "runtime/src/artifact/CheckArtifact.h"
+#include "runtime/src/artifact/DType.h"
+#include "runtime/src/artifact/Inputs.h"
+#include "runtime/src/base/Memory.h"
+#include "runtime/src/base/Process.h"
+
+#include <algorithm>
+
+namespace k3rt {
+
+namespace schema = k3::artifact;
+using Word = unsigned long long;
+
+static constexpr uint32_t defaultSequences = 4;
+static constexpr uint64_t defaultContext = 4096;
+static constexpr uint32_t maxThreads = 1024;
+static constexpr uint32_t maxSequencesLimit = 1u << 20;
+/// Keeps sums of planned sizes inside 64 bits.
+static constexpr uint64_t maxPoolBytes = uint64_t(1) << 56;
+
+static Status invalid(const char *option, uint64_t value, uint64_t least,
+                      uint64_t most) {
+  return makeError(K3RT_INVALID_ARGUMENT, "%s is %llu (%llu to %llu)", option,
+                   Word(value), Word(least), Word(most));
+}
+
+static const schema::Program &prefillProgram(const schema::Artifact &index) {
+  for (const auto *program : *index.programs())
+    if (program->phase() == schema::Phase::Prefill)
+      return *program;
+  __builtin_unreachable(); // checkArtifact wants one
+}
+
+static Status chooseCounts(const schema::Artifact &index,
+                           const EngineOptions &options, MemoryPlan &plan) {
+  if (options.threads > maxThreads)
+    return invalid("threads", options.threads, 0, maxThreads);
+  plan.threads =
+      options.threads ? options.threads : std::min(allowedCores(), maxThreads);
+  if (options.maxSequences > maxSequencesLimit)
+    return invalid("max_sequences", options.maxSequences, 0, maxSequencesLimit);
+  plan.slots = options.maxSequences ? options.maxSequences : defaultSequences;
+
+  uint64_t modelContext = index.model()->max_position_embeddings();
+  if (modelContext == 0)
+    modelContext = INT32_MAX;
+  if (options.maxContext > modelContext)
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "max_context is %llu, the model's limit is %llu",
+                     Word(options.maxContext), Word(modelContext));
+  plan.maxContext = options.maxContext ? options.maxContext
+                                       : std::min(defaultContext, modelContext);
+
+  uint32_t maxTokens = prefillProgram(index).max_tokens();
+  if (options.prefillWindow > maxTokens)
+    return invalid("prefill_window", options.prefillWindow, 0, maxTokens);
+  plan.prefillWindow =
+      options.prefillWindow ? options.prefillWindow : maxTokens;
+  return Status();
+}
+
+static uint64_t bytesOf(const schema::State &state) {
+  uint64_t bytes = elementBytes(state.dtype());
+  for (int64_t size : *state.shape())
+    bytes *= uint64_t(size);
+  return bytes;
+}
+
+/// States whose shape is absent are scalars.
+static void addStates(const schema::Artifact &index, MemoryPlan &plan) {
+  if (!index.states())
+    return;
+  for (const auto *state : *index.states()) {
+    uint64_t bytes =
+        state->shape() ? bytesOf(*state) : elementBytes(state->dtype());
+    switch (state->kind()) {
+    case schema::StateKind::Kda:
+      plan.recurrentPerSequence += bytes;
+      break;
+    case schema::StateKind::Conv:
+      plan.convPerSequence += bytes;
+      break;
+    case schema::StateKind::KvCache:
+      plan.pageTokens = state->page_tokens();
+      plan.kvPerToken += bytes / state->page_tokens();
+      continue;
+    }
+    plan.statePool += alignTo(bytes * plan.slots, bufferAlignment);
+  }
+}
+
+static void addPrograms(const schema::Artifact &index, MemoryPlan &plan) {
+  for (const auto *program : *index.programs()) {
+    plan.arena = std::max<uint64_t>(plan.arena, program->arena_bytes());
+    SymbolValues largest =
+        largestStep(*program, plan.slots, plan.pages, plan.pagesPerSequence);
+    uint64_t inputs = 0;
+    for (size_t i = 0; i < numInputs; ++i)
+      inputs += alignTo(uint64_t(inputShape(Input(i), largest).elements()) *
+                            sizeof(int32_t),
+                        bufferAlignment);
+    plan.inputs += inputs;
+    plan.outputs = std::max<uint64_t>(
+        plan.outputs, uint64_t(largest[Symbol::logitRows]) *
+                          index.model()->vocab_size() * sizeof(float));
+  }
+  if (index.kernels())
+    for (const auto *kernel : *index.kernels())
+      plan.scratchPerThread =
+          std::max<uint64_t>(plan.scratchPerThread,
+                             alignTo(kernel->scratch_bytes(), bufferAlignment));
+}
+
+static Status tooLarge(const MemoryPlan &plan) {
+  return makeError(K3RT_OUT_OF_MEMORY,
+                   "%u sequences of %llu tokens need more than %llu bytes",
+                   plan.slots, Word(plan.maxContext), Word(maxPoolBytes));
+}
+
+Status planMemory(const schema::Artifact &index, const EngineOptions &options,
+                  MemoryPlan &out) {
+  MemoryPlan plan;
+  K3RT_RETURN_IF_ERROR(chooseCounts(index, options, plan));
+  // checkArtifact limits all states together to 2^48 bytes,
+  // options.maxSequences is at most 2^20: only their product may be too much.
+  uint64_t product;
+  MemoryPlan one = plan;
+  one.slots = 1;
+  addStates(index, one);
+  if (__builtin_mul_overflow(one.statePool, uint64_t(plan.slots), &product) ||
+      product > maxPoolBytes)
+    return tooLarge(plan);
+  addStates(index, plan);
+
+  uint64_t wantedPages = 1;
+  if (plan.pageTokens != 0) {
+    uint64_t perSequence =
+        (plan.maxContext + plan.pageTokens - 1) / plan.pageTokens;
+    wantedPages = perSequence * plan.slots;
+    if (wantedPages > uint64_t(INT32_MAX) ||
+        __builtin_mul_overflow(wantedPages, plan.pageBytes(), &product) ||
+        product > maxPoolBytes)
+      return tooLarge(plan);
+    plan.pagesPerSequence = uint32_t(perSequence);
+  }
+  plan.pages = uint32_t(wantedPages);
+  addPrograms(index, plan);
+
+  if (options.memoryLimit != 0 && plan.pageTokens != 0) {
+    uint64_t fixed = plan.total();
+    uint64_t least = fixed + plan.slots * plan.pageBytes();
+    if (least > options.memoryLimit)
+      return makeError(K3RT_OUT_OF_MEMORY,
+                       "memory_limit is %llu bytes, but %u sequences need %llu "
+                       "at least (states %llu, arena %llu)",
+                       Word(options.memoryLimit), plan.slots, Word(least),
+                       Word(plan.statePool), Word(plan.arena));
+    wantedPages = std::min<uint64_t>(
+        wantedPages, (options.memoryLimit - fixed) / plan.pageBytes());
+    plan.pages = uint32_t(wantedPages);
+  }
+  plan.kvPool = wantedPages * plan.pageBytes();
+  if (options.memoryLimit != 0 && plan.total() > options.memoryLimit)
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "memory_limit is %llu bytes, but %u sequences need %llu "
+                     "(states %llu, arena %llu)",
+                     Word(options.memoryLimit), plan.slots, Word(plan.total()),
+                     Word(plan.statePool), Word(plan.arena));
+  out = plan;
+  return Status();
+}
+
+} // namespace k3rt

@@ -1,0 +1,60 @@
+//===- MemoryPlan.h - how much memory an engine takes --------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_ENGINE_MEMORYPLAN_H
+#define K3RT_ENGINE_MEMORYPLAN_H
+
+#include "runtime/schemas/k3_artifact_generated.h"
+#include "runtime/src/base/Status.h"
+
+namespace k3rt {
+
+/// k3rt_engine_options with defaults filled in where they do not depend on the
+/// artifact.
+struct EngineOptions {
+  uint32_t threads = 0;
+  uint64_t memoryLimit = 0;
+  uint32_t maxSequences = 0;
+  uint64_t maxContext = 0;
+  uint32_t prefillWindow = 0;
+  bool poison = false;
+  bool verifyWeights = false;
+  std::string weightsDir;
+};
+
+/// Sizes in bytes unless named otherwise. The one place that computes them.
+struct MemoryPlan {
+  uint32_t threads = 0;       ///< count, including the caller's
+  uint32_t slots = 0;         ///< live sequences
+  uint64_t maxContext = 0;    ///< tokens per sequence
+  uint32_t prefillWindow = 0; ///< rows per prefill step
+  uint32_t pageTokens = 0;    ///< tokens per cache page; 0 = no cache
+  uint32_t pagesPerSequence = 1;
+  uint32_t pages = 1;
+
+  uint64_t recurrentPerSequence = 0, convPerSequence = 0;
+  uint64_t kvPerToken = 0; ///< over all layers
+  uint64_t statePool = 0, kvPool = 0;
+  uint64_t arena = 0;   ///< of the largest program
+  uint64_t inputs = 0;  ///< i32 inputs of a step, all of them
+  uint64_t outputs = 0; ///< logits of one program run
+  uint64_t scratchPerThread = 0;
+
+  uint64_t pageBytes() const { return kvPerToken * pageTokens; }
+  /// All that memory_limit counts, without snapshots.
+  uint64_t total() const {
+    return statePool + kvPool + arena + inputs + outputs +
+           scratchPerThread * threads;
+  }
+};
+
+/// Errors: K3RT_INVALID_ARGUMENT for options out of range, K3RT_OUT_OF_MEMORY
+/// when memory_limit cannot hold the fixed parts and one page per sequence
+/// (with both sizes).
+Status planMemory(const k3::artifact::Artifact &index,
+                  const EngineOptions &options, MemoryPlan &out);
+
+} // namespace k3rt
+
+#endif // K3RT_ENGINE_MEMORYPLAN_H

@@ -1,0 +1,248 @@
+//===- Step.cpp - Engine::step -------------------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/base/Process.h"
+#include "runtime/src/engine/Engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace k3rt {
+
+using Word = unsigned long long;
+
+Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
+  K3RT_RETURN_IF_ERROR(prepare(batch));
+  apply();
+
+  // A row that starts a sequence may be a prompt of one token; the prefill
+  // program takes any number.
+  bool decodes = decode.present;
+  for (const BatchRow &row : rows)
+    decodes &= row.numTokens == 0 ||
+               (row.numTokens == 1 && sequences[row.sequence].length != 0);
+  Phase &phase = decodes ? decode : prefill;
+
+  double start = secondsNow();
+  uint64_t logitRows = 0;
+  for (;;) {
+    nextWindow(rows, phase.limits, window);
+    if (window.empty())
+      break;
+    if (Status status = runWindow(phase, logitRows); !status.ok()) {
+      failBatch(status);
+      return status;
+    }
+    for (const WindowPart &part : window) {
+      logitRows += part.logitRows;
+      rows[part.row].done += part.count;
+      sequences[rows[part.row].sequence].length += part.count;
+      phase.tokens += part.count;
+    }
+  }
+  phase.seconds += secondsNow() - start;
+  ++steps;
+
+  out.logits = reinterpret_cast<const float *>(result.data());
+  out.first_row = firstRow.data();
+  out.num_logit_rows = firstRow.back();
+  out.vocab_size = file.index().model()->vocab_size();
+  out.row_status = rowStatus.data();
+  return checkLogits();
+}
+
+//===----------------------------------------------------------------------===//
+// Before anything changes
+//===----------------------------------------------------------------------===//
+
+Status Engine::prepare(const k3rt_batch &input) {
+  if (input.num_rows != 0 && !input.rows)
+    return Status(K3RT_INVALID_ARGUMENT, "rows is NULL");
+  if (input.num_rows > sequences.size())
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "%u rows, but there are at most %zu sequences",
+                     input.num_rows, sequences.size());
+  rows.clear();
+  firstRow.assign(1, 0);
+  std::fill(inBatch.begin(), inBatch.end(), uint8_t(0));
+  uint64_t pages = 0;
+  for (uint32_t i = 0; i < input.num_rows; ++i) {
+    K3RT_RETURN_IF_ERROR(prepareRow(input.rows[i], i));
+    const BatchRow &row = rows.back();
+    const Sequence &sequence = sequences[row.sequence];
+    pages += states.pagesFor(sequence.length + row.numTokens) -
+             sequence.holding.pages.size();
+    firstRow.push_back(firstRow.back() + row.numLogitRows());
+  }
+  if (pages > states.freePages())
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "the step needs %llu more cache pages, %u of %u are free",
+                     Word(pages), states.freePages(), states.totalPages());
+  rowStatus.assign(input.num_rows, K3RT_OK);
+  return reserve(firstRow.back());
+}
+
+Status Engine::prepareRow(const k3rt_batch_row &input, uint32_t row) {
+  uint32_t index;
+  if (Status status = findSequence(input.sequence, index); !status.ok())
+    return makeError(status.code(), "row %u: %s", row,
+                     status.message().c_str());
+  const Sequence &sequence = sequences[index];
+  if (inBatch[index])
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "row %u: sequence %lld is in the batch twice", row,
+                     static_cast<long long>(input.sequence));
+  inBatch[index] = 1;
+  if (!sequence.failure.empty())
+    return makeError(K3RT_INVALID_ARGUMENT, "row %u: %s", row,
+                     sequence.failure.c_str());
+  if (input.num_tokens != 0 && !input.tokens)
+    return makeError(K3RT_INVALID_ARGUMENT, "row %u: tokens is NULL", row);
+  if (input.num_tokens > memory.maxContext - sequence.length)
+    return makeError(
+        K3RT_INVALID_ARGUMENT,
+        "row %u: %llu tokens after %llu exceed the context of %llu", row,
+        Word(input.num_tokens), Word(sequence.length), Word(memory.maxContext));
+  uint32_t vocab = file.index().model()->vocab_size();
+  for (uint64_t i = 0; i < input.num_tokens; ++i)
+    if (input.tokens[i] < 0 || uint32_t(input.tokens[i]) >= vocab)
+      return makeError(K3RT_INVALID_ARGUMENT,
+                       "row %u: token %d at position %llu is not in [0, %u)",
+                       row, input.tokens[i], Word(sequence.length + i), vocab);
+  BatchRow prepared;
+  prepared.sequence = index;
+  prepared.tokens = input.tokens;
+  prepared.numTokens = input.num_tokens;
+  prepared.allLogits = input.all_logits != 0;
+  rows.push_back(prepared);
+  return Status();
+}
+
+Status Engine::reserve(uint64_t logitRows) {
+  uint64_t width = file.index().model()->vocab_size() * sizeof(float);
+  uint64_t bytes;
+  if (__builtin_mul_overflow(logitRows, width, &bytes))
+    return Status(K3RT_OUT_OF_MEMORY, "more logits than memory can hold");
+  if (bytes <= result.size())
+    return Status();
+  // Grows by half at least, so that longer and longer steps settle.
+  return result.allocate(std::max(bytes, result.size() / 2 * 3), "logits");
+}
+
+//===----------------------------------------------------------------------===//
+// From here on the step is going to happen
+//===----------------------------------------------------------------------===//
+
+void Engine::apply() {
+  for (const BatchRow &row : rows) {
+    Sequence &sequence = sequences[row.sequence];
+    states.setPages(sequence.holding,
+                    states.pagesFor(sequence.length + row.numTokens));
+  }
+}
+
+/// Where a run writes its logits: into the result, unless a row there is not
+/// aligned as kernels expect.
+float *Engine::logitsFor(uint64_t firstLogitRow) {
+  if (unaligned.data())
+    return reinterpret_cast<float *>(unaligned.data());
+  return reinterpret_cast<float *>(result.data()) +
+         firstLogitRow * file.index().model()->vocab_size();
+}
+
+Status Engine::runWindow(Phase &phase, uint64_t firstLogitRow) {
+  if (chosen.poison) {
+    if (arena.size() != 0)
+      memset(arena.data(), 0xff, arena.size());
+    phase.inputs.poison();
+    executor.poisonScratch();
+  }
+  phase.inputs.begin();
+  for (const WindowPart &part : window) {
+    const BatchRow &row = rows[part.row];
+    const Sequence &sequence = sequences[row.sequence];
+    phase.inputs.add({sequence.holding.slot, sequence.length,
+                      sequence.holding.pages.data(),
+                      uint32_t(sequence.holding.pages.size())},
+                     row.tokens + row.done, part.count, part.logitRows);
+  }
+  phase.inputs.finish();
+
+  const SymbolValues &values = phase.inputs.values();
+  auto logitRows = uint64_t(values[Symbol::logitRows]);
+  uint64_t bytes =
+      logitRows * file.index().model()->vocab_size() * sizeof(float);
+  float *logits = logitsFor(firstLogitRow);
+  if (chosen.poison && bytes != 0)
+    memset(logits, 0xff, bytes);
+  K3RT_RETURN_IF_ERROR(phase.program.bind(values, logits));
+  K3RT_RETURN_IF_ERROR(executor.run(phase.program, logitRows != 0));
+  if (unaligned.data() && bytes != 0)
+    memcpy(result.data() + firstLogitRow * (bytes / logitRows), logits, bytes);
+  return Status();
+}
+
+void Engine::failBatch(const Status &reason) {
+  for (const BatchRow &row : rows)
+    if (row.numTokens != 0) {
+      Sequence &sequence = sequences[row.sequence];
+      sequence.failure =
+          formatText("sequence %lld cannot be continued: %s",
+                     static_cast<long long>(handleOf(row.sequence)),
+                     reason.message().c_str());
+    }
+}
+
+/// Index of the first value that is not finite, or `count`.
+static uint64_t findNonFinite(const float *values, uint64_t count) {
+  constexpr uint32_t exponent = 0x7f800000;
+  constexpr uint64_t block = 1024;
+  for (uint64_t begin = 0; begin < count; begin += block) {
+    uint64_t end = begin + block < count ? begin + block : count;
+    uint32_t worst = 0;
+    for (uint64_t i = begin; i < end; ++i) {
+      uint32_t bits;
+      memcpy(&bits, values + i, sizeof(bits));
+      bits &= exponent;
+      worst = bits > worst ? bits : worst;
+    }
+    if (worst != exponent)
+      continue;
+    for (uint64_t i = begin; i < end; ++i) {
+      uint32_t bits;
+      memcpy(&bits, values + i, sizeof(bits));
+      if ((bits & exponent) == exponent)
+        return i;
+    }
+  }
+  return count;
+}
+
+/// Sequences with bad logits are closed for further steps; the others have gone
+/// on as if nothing had happened.
+Status Engine::checkLogits() {
+  uint64_t vocab = file.index().model()->vocab_size();
+  const auto *logits = reinterpret_cast<const float *>(result.data());
+  Status first;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    uint64_t count = (firstRow[i + 1] - firstRow[i]) * vocab;
+    uint64_t bad = findNonFinite(logits + firstRow[i] * vocab, count);
+    if (bad == count)
+      continue;
+    Sequence &sequence = sequences[rows[i].sequence];
+    uint64_t logitRows = firstRow[i + 1] - firstRow[i];
+    rowStatus[i] = K3RT_NON_FINITE;
+    sequence.failure = formatText(
+        "sequence %lld has NaN or infinite logits after the token at position "
+        "%llu (first: token id %llu); free it or restore a snapshot",
+        static_cast<long long>(handleOf(rows[i].sequence)),
+        Word(sequence.length - logitRows + bad / vocab), Word(bad % vocab));
+    if (first.ok())
+      first =
+          makeError(K3RT_NON_FINITE, "row %u: %s", i, sequence.failure.c_str());
+  }
+  return first;
+}
+
+} // namespace k3rt

@@ -1,0 +1,202 @@
+//===- Program.cpp - a program ready to run ------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/exec/Program.h"
+#include "runtime/src/artifact/CheckArtifact.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace k3rt {
+
+namespace schema = k3::artifact;
+
+void Program::build(const ProgramParts &programParts,
+                    const schema::Program &encoded) {
+  parts = programParts;
+  source = &encoded;
+  Status status = decodeSymbols(encoded, symbols, numProgramSymbols);
+  assert(status.ok() && "checkArtifact decoded them before");
+  if (encoded.buffers())
+    for (uint32_t i = 0; i < encoded.buffers()->size(); ++i)
+      if (encoded.buffers()->Get(i)->name()->string_view() == "stream")
+        stream = i;
+
+  addGroups(encoded.prologue(), -1);
+  const auto *layers = parts.index->layers();
+  for (uint32_t i = 0; layers && i < layers->size(); ++i) {
+    size_t before = groupCode.size();
+    addGroups(encoded.layer_kinds()->Get(layers->Get(i)->kind())->groups(),
+              int32_t(i));
+    if (groupCode.size() > before)
+      groupCode.back().endsLayer = true;
+  }
+  epilogue = groupCode.size();
+  addGroups(encoded.epilogue(), -1);
+  termValues.resize(terms.size());
+}
+
+void Program::addGroups(const Groups *groups, int32_t layer) {
+  if (!groups)
+    return;
+  for (const auto *group : *groups) {
+    GroupCode code;
+    code.layer = layer;
+    code.firstDispatch = uint32_t(dispatchCode.size());
+    if (group->dispatches())
+      for (const auto *dispatch : *group->dispatches())
+        addDispatch(*dispatch, layer);
+    code.numDispatches = uint32_t(dispatchCode.size()) - code.firstDispatch;
+    groupCode.push_back(code);
+  }
+}
+
+void Program::addDispatch(const schema::Dispatch &encoded, int32_t layer) {
+  DispatchCode code;
+  code.function = parts.kernels->kernel(encoded.kernel());
+  code.encoded = &encoded;
+  code.kernel = parts.index->kernels()->Get(encoded.kernel());
+  code.layer = layer;
+  code.gridTerms[0] = addTerm(encoded.grid_x());
+  code.gridTerms[1] = addTerm(encoded.grid_y());
+  code.gridTerms[2] = addTerm(encoded.grid_z());
+  code.firstBinding = uint32_t(bindingValues.size());
+  if (encoded.bindings())
+    for (const auto *binding : *encoded.bindings())
+      bindingValues.push_back(bindingAddress(*binding, layer));
+  code.firstScalar = uint32_t(scalarValues.size());
+  if (encoded.scalars())
+    for (const auto *scalar : *encoded.scalars()) {
+      bool isTerm = scalar->kind() == schema::ScalarKind::Term;
+      scalarTerms.push_back(isTerm ? addTerm(scalar->term()) : noTerm);
+      scalarValues.push_back(isTerm ? 0
+                                    : parts.index->layers()
+                                          ->Get(uint32_t(layer))
+                                          ->scalars()
+                                          ->Get(scalar->index()));
+    }
+  dispatchCode.push_back(code);
+}
+
+uint32_t Program::addTerm(const schema::Term *encoded) {
+  if (!encoded)
+    return noTerm;
+  Term term;
+  Status status = decodeTerm(encoded, symbols.data(), numProgramSymbols, term);
+  assert(status.ok() && "checkArtifact decoded it before");
+  auto found = std::find(terms.begin(), terms.end(), term);
+  if (found == terms.end())
+    found = terms.insert(terms.end(), term);
+  return uint32_t(found - terms.begin());
+}
+
+void *Program::bufferAddress(uint32_t buffer) const {
+  const schema::Buffer &encoded = *source->buffers()->Get(buffer);
+  switch (encoded.role()) {
+  case schema::BufferRole::Input:
+    return parts.inputs[size_t(*inputNamed(encoded.name()->string_view()))];
+  case schema::BufferRole::Output:
+    return logitsAt;
+  case schema::BufferRole::Transient:
+    return parts.arena + encoded.arena_offset();
+  }
+  __builtin_unreachable(); // checkArtifact knows all roles
+}
+
+void *Program::bindingAddress(const schema::Binding &binding, int32_t layer) {
+  auto weight = [&](uint32_t ordinal) {
+    // Kernels take all bindings alike; checkArtifact made sure that none that
+    // is a weight is declared as written.
+    return const_cast<void *>(parts.weights->binding(ordinal));
+  };
+  auto ofLayer = [&](const flatbuffers::Vector<uint32_t> *ordinals) {
+    return ordinals->Get(binding.index());
+  };
+  const auto *layers = parts.index->layers();
+  switch (binding.kind()) {
+  case schema::BindingKind::Buffer:
+    if (source->buffers()->Get(binding.index())->role() ==
+        schema::BufferRole::Output)
+      logitBindings.push_back(uint32_t(bindingValues.size()));
+    return bufferAddress(binding.index());
+  case schema::BindingKind::Weight:
+    return weight(binding.index());
+  case schema::BindingKind::LayerWeight:
+    return weight(ofLayer(layers->Get(uint32_t(layer))->weights()));
+  case schema::BindingKind::LayerState:
+    return parts.states->memory(
+        ofLayer(layers->Get(uint32_t(layer))->states()));
+  }
+  __builtin_unreachable(); // checkArtifact knows all kinds
+}
+
+Status Program::bind(const SymbolValues &values, float *logits) {
+  if (logits != logitsAt) {
+    logitsAt = logits;
+    for (uint32_t position : logitBindings)
+      bindingValues[position] = logits;
+  }
+  if (sizesKnown && values == sizes)
+    return Status();
+  sizesKnown = false;
+  K3RT_RETURN_IF_ERROR(setSizes(values));
+  sizes = values;
+  sizesKnown = true;
+  return Status();
+}
+
+Status Program::setSizes(const SymbolValues &values) {
+  auto tooLarge = [] {
+    return Status(K3RT_INTERNAL, "a size of the program does not fit");
+  };
+  for (size_t i = 0; i < terms.size(); ++i) {
+    std::optional<int64_t> value = terms[i].evaluate(values);
+    if (!value)
+      return tooLarge();
+    termValues[i] = *value;
+  }
+  for (size_t i = 0; i < scalarValues.size(); ++i)
+    if (scalarTerms[i] != noTerm)
+      scalarValues[i] = termValues[scalarTerms[i]];
+  for (GroupCode &group : groupCode) {
+    int64_t tiles = 0;
+    for (uint32_t d = 0; d < group.numDispatches; ++d) {
+      DispatchCode &dispatch = dispatchCode[group.firstDispatch + d];
+      int64_t product = 1;
+      for (int axis = 0; axis < 3; ++axis) {
+        uint32_t term = dispatch.gridTerms[axis];
+        int64_t count =
+            term == noTerm ? 1 : std::max<int64_t>(termValues[term], 1);
+        if (__builtin_mul_overflow(product, count, &product) ||
+            product > maxTiles)
+          return tooLarge();
+        dispatch.grid[axis] = uint32_t(count);
+      }
+      tiles += product;
+      if (tiles > maxTiles)
+        return tooLarge();
+      dispatch.tilesEnd = uint32_t(tiles);
+    }
+    group.tiles = uint32_t(tiles);
+  }
+  return Status();
+}
+
+const void *Program::bufferData(uint32_t buffer) const {
+  return bufferAddress(buffer);
+}
+
+std::vector<int64_t> Program::bufferShape(uint32_t buffer) const {
+  std::vector<int64_t> shape;
+  if (const auto *encoded = source->buffers()->Get(buffer)->shape())
+    for (const auto *size : *encoded) {
+      Term term;
+      Status status = decodeTerm(size, symbols.data(), numProgramSymbols, term);
+      assert(status.ok() && "checkArtifact decoded it before");
+      shape.push_back(term.evaluate(sizes).value_or(0));
+    }
+  return shape;
+}
+
+} // namespace k3rt

@@ -1,0 +1,117 @@
+//===- Program.h - a program ready to run --------------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+// The program of the artifact, written out layer by layer into flat arrays:
+// every address is known once the engine is open, except where logits go. What
+// depends on the size of a step is computed again only when the size changes.
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_EXEC_PROGRAM_H
+#define K3RT_EXEC_PROGRAM_H
+
+#include "runtime/src/artifact/Executable.h"
+#include "runtime/src/artifact/Inputs.h"
+#include "runtime/src/artifact/WeightStore.h"
+#include "runtime/src/state/StatePool.h"
+
+#include <array>
+
+namespace k3rt {
+
+/// What a program is made of. Everything outlives it.
+struct ProgramParts {
+  const k3::artifact::Artifact *index = nullptr;
+  const KernelTable *kernels = nullptr;
+  const WeightStore *weights = nullptr;
+  const StatePool *states = nullptr;
+  char *arena = nullptr;
+  std::array<int32_t *, numInputs> inputs = {};
+};
+
+/// One kernel call.
+struct DispatchCode {
+  k3_kernel_fn function = nullptr;
+  const k3::artifact::Dispatch *encoded = nullptr;
+  const k3::artifact::Kernel *kernel = nullptr;
+  int32_t layer = -1; ///< -1 outside layers
+  uint32_t gridTerms[3] = {};
+  uint32_t firstBinding = 0, firstScalar = 0;
+  // Of the current step.
+  uint32_t grid[3] = {};
+  uint32_t tilesEnd = 0; ///< tiles of the group up to and with this dispatch
+};
+
+/// Dispatches that may run at the same time.
+struct GroupCode {
+  uint32_t firstDispatch = 0, numDispatches = 0;
+  int32_t layer = -1; ///< -1 outside layers
+  bool endsLayer = false;
+  uint32_t tiles = 0; ///< of the current step
+};
+
+class Program {
+public:
+  /// `encoded` belongs to an artifact that passed checkArtifact.
+  void build(const ProgramParts &parts, const k3::artifact::Program &encoded);
+
+  const k3::artifact::Program &encoded() const { return *source; }
+
+  /// Sets up a step of this size whose logits go to `logits`. Error:
+  /// K3RT_INTERNAL when a size does not fit.
+  Status bind(const SymbolValues &values, float *logits);
+
+  const std::vector<GroupCode> &groups() const { return groupCode; }
+  /// First group of the epilogue, which a step without logits leaves out.
+  size_t epilogueBegin() const { return epilogue; }
+  const DispatchCode &dispatch(size_t i) const { return dispatchCode[i]; }
+  void *const *bindings(const DispatchCode &dispatch) const {
+    return bindingValues.data() + dispatch.firstBinding;
+  }
+  const int64_t *scalars(const DispatchCode &dispatch) const {
+    return scalarValues.data() + dispatch.firstScalar;
+  }
+
+  /// For traces: a buffer's address and, for the current step, its shape.
+  const void *bufferData(uint32_t buffer) const;
+  std::vector<int64_t> bufferShape(uint32_t buffer) const;
+  /// Position of the buffer "stream"; nothing if there is none.
+  std::optional<uint32_t> streamBuffer() const { return stream; }
+  const flatbuffers::Vector<int64_t> *layerScalars(int32_t layer) const {
+    return parts.index->layers()->Get(uint32_t(layer))->scalars();
+  }
+
+private:
+  using Groups = flatbuffers::Vector<flatbuffers::Offset<k3::artifact::Group>>;
+  static constexpr uint32_t noTerm = UINT32_MAX;
+
+  void addGroups(const Groups *groups, int32_t layer);
+  void addDispatch(const k3::artifact::Dispatch &encoded, int32_t layer);
+  uint32_t addTerm(const k3::artifact::Term *encoded);
+  void *bindingAddress(const k3::artifact::Binding &binding, int32_t layer);
+  void *bufferAddress(uint32_t buffer) const;
+  Status setSizes(const SymbolValues &values);
+
+  ProgramParts parts;
+  const k3::artifact::Program *source = nullptr;
+  std::array<Symbol, numSymbols> symbols = {};
+  size_t numProgramSymbols = 0;
+
+  std::vector<Term> terms;
+  std::vector<int64_t> termValues;
+  std::vector<DispatchCode> dispatchCode;
+  std::vector<GroupCode> groupCode;
+  size_t epilogue = 0;
+  std::vector<void *> bindingValues;
+  std::vector<int64_t> scalarValues;
+  std::vector<uint32_t> scalarTerms;
+  std::vector<uint32_t> logitBindings; ///< positions in bindingValues
+  std::optional<uint32_t> stream;
+
+  bool sizesKnown = false;
+  SymbolValues sizes = {};
+  float *logitsAt = nullptr;
+};
+
+} // namespace k3rt
+
+#endif // K3RT_EXEC_PROGRAM_H
