@@ -33,11 +33,28 @@ int bracketDepth(std::string_view text) {
   return deepest;
 }
 
-/// Reports the first error instead of throwing it.
+/// Reports the first error instead of throwing it, and bounds the work: looking
+/// up a key of an object that keeps its order takes time in its size.
 class ErrorReader : public nlohmann::detail::json_sax_dom_parser<Json> {
+  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
+
 public:
-  explicit ErrorReader(Json &value)
-      : nlohmann::detail::json_sax_dom_parser<Json>(value, false) {}
+  explicit ErrorReader(Json &value) : Base(value, false) {}
+  bool start_object(std::size_t size) {
+    keys.push_back(0);
+    return Base::start_object(size);
+  }
+  bool key(Json::string_t &name) {
+    if (++keys.back() > maxJsonKeys) {
+      tooManyKeys = true;
+      return false;
+    }
+    return Base::key(name);
+  }
+  bool end_object() {
+    keys.pop_back();
+    return Base::end_object();
+  }
   template <class Exception>
   bool parse_error(std::size_t position, const std::string &,
                    const Exception &failure) {
@@ -47,6 +64,10 @@ public:
   }
   std::size_t at = 0;
   std::string reason;
+  bool tooManyKeys = false;
+
+private:
+  std::vector<int> keys;
 };
 
 void writeString(std::string_view text, std::string &out) {
@@ -168,6 +189,11 @@ bool parseJson(std::string_view text, Json &value, std::string &error) {
   Json parsed;
   ErrorReader reader(parsed);
   if (!Json::sax_parse(text.begin(), text.end(), &reader)) {
+    if (reader.tooManyKeys) {
+      error = "a JSON object has more than " + std::to_string(maxJsonKeys) +
+              " keys";
+      return false;
+    }
     error = "not valid JSON at byte " + std::to_string(reader.at == 0 ? 0 : reader.at - 1);
     // The library's own text ends in the reason: "...: syntax error while
     // parsing value - unexpected end of input; expected ...".

@@ -16,9 +16,11 @@ namespace k3rt {
 using Json = nlohmann::ordered_json;
 
 /// Parses untrusted JSON: valid UTF-8 without lone surrogates, at most
-/// `maxJsonDepth` levels deep. Null with one line in `error` otherwise.
+/// `maxJsonDepth` levels deep, at most `maxJsonKeys` keys in one object. False
+/// with one line in `error` otherwise; `value` is then unchanged.
 bool parseJson(std::string_view text, Json &value, std::string &error);
 constexpr int maxJsonDepth = 200;
+constexpr int maxJsonKeys = 4096;
 
 /// The two separator styles of Python's json.dumps.
 enum class JsonStyle {

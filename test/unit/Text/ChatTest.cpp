@@ -383,6 +383,11 @@ TEST(Chat, ErrorsNameTheMessage) {
             std::string::npos);
   EXPECT_EQ(chatError(std::string(100000, '[')),
             "chat: JSON is more than 200 levels deep");
+  std::string keys = "{";
+  for (int i = 0; i < 5000; ++i)
+    keys += "\"" + std::to_string(i) + "\":{},";
+  EXPECT_EQ(chatError(keys + "\"x\":0}"),
+            "chat: a JSON object has more than 4096 keys");
   EXPECT_EQ(chatError(std::string("[]\0x", 4)),
             "chat: not valid JSON at byte 2: NUL character");
 }
