@@ -2,6 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Support/Registration.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllPasses.h"
@@ -11,5 +12,6 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::k3::registerAllK3Dialects(registry);
   mlir::registerAllPasses();
+  mlir::k3::registerCPUCodegen();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "k3c optimizer driver\n", registry));
 }

@@ -1,0 +1,124 @@
+//===- ConfigureKernels.cpp - tile sizes and strategy of every kernel -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/CPU/Emitters.h"
+#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/CPU/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::k3 {
+#define GEN_PASS_DEF_K3CONFIGUREKERNELS
+#include "lib/Codegen/CPU/Passes.h.inc"
+} // namespace mlir::k3
+
+using namespace mlir;
+using namespace mlir::k3;
+
+namespace {
+
+/// Workgroups that a loop of static size is cut into at most: enough to balance 8 to 64 threads.
+constexpr int64_t workgroups = 64;
+/// Bytes of weights or states that a workgroup reads at least (its dispatch is paid for) and at most (so that large
+/// matrices balance well).
+constexpr int64_t minBytes = 64 << 10, maxBytes = 1 << 20;
+/// Elements that a workgroup of an elementwise op or a norm handles at least.
+constexpr int64_t minElements = 4096;
+/// Rows that share a pass over weights during prefill.
+constexpr int64_t prefillRows = 64;
+
+int64_t ceilDiv(int64_t x, int64_t y) { return llvm::divideCeilSigned(x, y); }
+
+int64_t sizeOr(Operation *op, StringRef dim, int64_t otherwise) {
+  int64_t size = getStaticNamedDim(op, dim);
+  return ShapedType::isDynamic(size) ? otherwise : std::max<int64_t>(size, 1);
+}
+
+/// Output features per workgroup of a product whose weight row has `rowBytes`.
+int64_t featureTile(int64_t features, int64_t rowBytes) {
+  rowBytes = std::max<int64_t>(rowBytes, 1);
+  int64_t tile = ceilDiv(features, workgroups);
+  tile = std::max(tile, ceilDiv(minBytes, rowBytes));
+  tile = std::min<int64_t>(tile, std::max<int64_t>(maxBytes / rowBytes, 16));
+  return static_cast<int64_t>(llvm::alignTo(tile, 16));
+}
+
+/// Rows per workgroup where a row is `width` elements of cheap work.
+int64_t rowTile(int64_t width) { return std::clamp<int64_t>(ceilDiv(minElements, width), 1, 64); }
+
+int64_t bytesPerRow(Value matrix) {
+  auto type = cast<ShapedType>(matrix.getType());
+  int64_t bits = type.getElementTypeBitWidth();
+  for (int64_t size : type.getShape().drop_front(type.getRank() - 1))
+    bits *= ShapedType::isDynamic(size) ? 1 : size;
+  return ceilDiv(bits, 8);
+}
+
+/// Widths of an elementwise op on [T, n]: whole rows if they are short, else parts of them.
+SmallVector<int64_t> elementwiseTiles(int64_t width) {
+  constexpr int64_t columns = 1024;
+  return {rowTile(std::min(width, columns)), width <= columns ? 0 : columns};
+}
+
+/// One tile size per parallel loop, in the order of the op's shape table.
+SmallVector<int64_t> chooseTiles(Operation *root) {
+  int64_t width = sizeOr(root, "n", sizeOr(root, "d", 1024));
+  return llvm::TypeSwitch<Operation *, SmallVector<int64_t>>(root)
+      .Case<GatherRowsOp, RmsNormOp, AttnResAccumulateOp>([&](auto) { return SmallVector<int64_t>{rowTile(width)}; })
+      .Case<AttnResMixOp>([&](auto) { return SmallVector<int64_t>{1}; })
+      .Case([&](LinearOp op) {
+        return SmallVector<int64_t>{prefillRows, featureTile(sizeOr(op, "n", 1024), bytesPerRow(op.getWeight()))};
+      })
+      .Case([&](MxContractOp op) {
+        return SmallVector<int64_t>{prefillRows, featureTile(sizeOr(op, "n", 1024), bytesPerRow(op.getWeight()))};
+      })
+      .Case<GluOp, SigmoidGateOp, MoeCombineOp>([&](auto) { return elementwiseTiles(width); })
+      .Case<KdaShortConvOp>([&](auto) { return SmallVector<int64_t>{256}; })
+      .Case<KdaGateOp, KdaGatedNormOp>([&](Operation *op) {
+        return SmallVector<int64_t>{rowTile(sizeOr(op, "H", 1) * sizeOr(op, "V", sizeOr(op, "K", 128))), 0};
+      })
+      .Case<KdaScanOp, KdaRecurrentStepOp, KdaChunkScanOp>([&](auto) { return SmallVector<int64_t>{1}; })
+      .Case<KdaChunkPrepareOp>([&](auto) { return SmallVector<int64_t>{1, 1}; })
+      .Case<MoeRouteOp>([&](auto) { return SmallVector<int64_t>{1}; })
+      .Case([&](MoeGroupedContractOp op) {
+        // A workgroup does its features of every expert that has rows, so there are fewer, wider pieces of work.
+        int64_t features = sizeOr(op, "n", 1024);
+        return SmallVector<int64_t>{static_cast<int64_t>(llvm::alignTo(ceilDiv(features, workgroups), 16))};
+      })
+      .Case<MlaAbsorbOp, MlaExpandOp>([&](auto) { return SmallVector<int64_t>{16, 1}; })
+      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{1}; })
+      // No parallel loop.
+      .Case<MoePlanOp, MlaAppendOp>([&](auto) { return SmallVector<int64_t>{}; })
+      .Default([&](Operation *op) { return SmallVector<int64_t>(getLoopNames(op).size(), 1); });
+}
+
+struct ConfigureKernels : k3::impl::K3ConfigureKernelsBase<ConfigureKernels> {
+  using Base::Base;
+  void runOnOperation() override {
+    func::FuncOp func = getOperation();
+    if (!isKernel(func))
+      return;
+    FailureOr<StructuredOpInterface> root = getKernelRoot(func);
+    if (failed(root))
+      return signalPassFailure();
+    if (KernelConfigAttr config = getKernelConfig(*root)) {
+      if (config.getTiles().size() != getLoopNames(*root).size()) {
+        root->emitOpError() << "expected " << getLoopNames(*root).size() << " tile sizes, got "
+                            << config.getTiles().size();
+        return signalPassFailure();
+      }
+      return;
+    }
+    SmallVector<int64_t> tiles = chooseTiles(*root);
+    assert(tiles.size() == getLoopNames(*root).size() && "one tile size per loop");
+    // A tile that covers a whole static loop is no tile.
+    for (auto [tile, loop] : llvm::zip_equal(tiles, getLoopNames(*root)))
+      if (int64_t size = getStaticNamedDim(*root, loop); !ShapedType::isDynamic(size) && tile >= size)
+        tile = 0;
+    StringRef strategy = hasEmitter(*root) && !forceGeneric ? strategyVector : strategyGeneric;
+    (*root)->setAttr(kernelConfigAttrName, KernelConfigAttr::get(&getContext(), tiles, strategy));
+  }
+};
+
+} // namespace

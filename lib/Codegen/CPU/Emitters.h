@@ -1,0 +1,28 @@
+//===- Emitters.h - patterns that write vector code for structured ops -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// An emitter is a rewrite pattern on a structured op whose operands are memrefs (one tile of the kernel's grid). To add
+// one: write Emit<Family>.cpp with a populate function, declare it here, and list the op in hasEmitter and the function
+// in populateEmitters (ConvertToVector.cpp).
+//
+//===----------------------------------------------------------------------===//
+#ifndef K3_CODEGEN_CPU_EMITTERS_H
+#define K3_CODEGEN_CPU_EMITTERS_H
+
+#include "lib/Codegen/Common/TargetModel.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::k3 {
+
+/// Whether an emitter can write the code of `op` (a structured op on tensors or memrefs, before or after tiling).
+bool hasEmitter(Operation *op);
+
+void populateEmitters(RewritePatternSet &patterns, const TargetModel &target);
+
+void populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target);
+
+} // namespace mlir::k3
+
+#endif // K3_CODEGEN_CPU_EMITTERS_H

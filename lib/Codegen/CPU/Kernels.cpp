@@ -1,0 +1,51 @@
+//===- Kernels.cpp - kernel functions and their attributes -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/TargetModel.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+bool k3::isKernel(func::FuncOp func) { return func->hasAttr(kernelAttrName) && !func.isExternal(); }
+
+FailureOr<StructuredOpInterface> k3::getKernelRoot(func::FuncOp kernel) {
+  StructuredOpInterface root;
+  bool several = false;
+  kernel.walk([&](StructuredOpInterface op) {
+    several |= root != nullptr;
+    root = op;
+  });
+  if (!root || several)
+    return kernel.emitOpError() << "expected exactly one structured op in a kernel, got "
+                                << (several ? "several" : "none");
+  return root;
+}
+
+KernelConfigAttr k3::getKernelConfig(Operation *op) {
+  return dyn_cast_or_null<KernelConfigAttr>(op->getInherentAttr(kernelConfigAttrName).value_or(Attribute()));
+}
+
+BlockArgument k3::getViewedArgument(Value buffer) {
+  while (Operation *op = buffer.getDefiningOp()) {
+    auto view = dyn_cast<ViewLikeOpInterface>(op);
+    if (!view)
+      return {};
+    buffer = view.getViewSource();
+  }
+  auto argument = cast<BlockArgument>(buffer);
+  return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
+}
+
+OwningOpRef<ModuleOp> k3::extractKernels(ModuleOp module) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc(), module.getName());
+  if (Attribute target = module->getAttr(targetAttrName))
+    (*kernels)->setAttr(targetAttrName, target);
+  OpBuilder b = OpBuilder::atBlockEnd(kernels->getBody());
+  for (auto func : module.getOps<func::FuncOp>())
+    if (isKernel(func))
+      b.clone(*func);
+  return kernels;
+}

@@ -1,0 +1,117 @@
+//===- MathBuilder.cpp - f32 arithmetic and elementary functions as ops -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/CPU/MathBuilder.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+static Value constantOf(OpBuilder &b, Location loc, Type type, TypedAttr scalar) {
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(shaped, Attribute(scalar)));
+  return arith::ConstantOp::create(b, loc, scalar);
+}
+
+Value MathBuilder::constant(double value) const { return constantOf(b, loc, type, b.getF32FloatAttr(value)); }
+
+Value MathBuilder::constantInt(int32_t value) const {
+  return constantOf(b, loc, intType(), b.getI32IntegerAttr(value));
+}
+
+Type MathBuilder::intType() const {
+  if (auto shaped = dyn_cast<ShapedType>(type))
+    return shaped.clone(b.getI32Type());
+  return b.getI32Type();
+}
+
+Value MathBuilder::add(Value x, Value y) const { return arith::AddFOp::create(b, loc, x, y); }
+Value MathBuilder::sub(Value x, Value y) const { return arith::SubFOp::create(b, loc, x, y); }
+Value MathBuilder::mul(Value x, Value y) const { return arith::MulFOp::create(b, loc, x, y); }
+Value MathBuilder::div(Value x, Value y) const { return arith::DivFOp::create(b, loc, x, y); }
+Value MathBuilder::neg(Value x) const { return arith::NegFOp::create(b, loc, x); }
+Value MathBuilder::abs(Value x) const { return math::AbsFOp::create(b, loc, x); }
+Value MathBuilder::sqrt(Value x) const { return math::SqrtOp::create(b, loc, x); }
+Value MathBuilder::rsqrt(Value x) const { return div(constant(1), sqrt(x)); }
+
+Value MathBuilder::fma(Value x, Value y, Value z) const {
+  // Without the instruction math.fma would become a call of fmaf.
+  return hasFma ? Value(math::FmaOp::create(b, loc, x, y, z)) : add(mul(x, y), z);
+}
+
+// A comparison and a select in this operand order are exactly one maxps / minps.
+Value MathBuilder::max(Value x, Value y) const {
+  return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, x, y), x, y);
+}
+Value MathBuilder::min(Value x, Value y) const {
+  return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, y), x, y);
+}
+
+Value MathBuilder::polynomial(Value x, ArrayRef<double> coefficients) const {
+  Value p = constant(coefficients.front());
+  for (double c : coefficients.drop_front())
+    p = fma(p, x, constant(c));
+  return p;
+}
+
+Value MathBuilder::scaleByPowerOfTwo(Value x, Value n) const {
+  // In two halves, so that neither factor leaves the exponent range.
+  Value half = arith::ShRSIOp::create(b, loc, n, constantInt(1));
+  Value rest = arith::SubIOp::create(b, loc, n, half);
+  for (Value part : {half, rest}) {
+    Value bits = arith::ShLIOp::create(b, loc, arith::AddIOp::create(b, loc, part, constantInt(127)), constantInt(23));
+    x = mul(x, arith::BitcastOp::create(b, loc, type, bits));
+  }
+  return x;
+}
+
+Value MathBuilder::exp(Value x) const {
+  // Beyond these the result is 0 or infinity anyway. The bound is the first operand, so that NaN stays NaN.
+  x = min(constant(89.0), x);
+  x = max(constant(-104.0), x);
+  // x = n ln2 + r, |r| <= ln2 / 2. Adding 1.5 * 2^23 leaves n in the low bits.
+  constexpr float shifter = 12582912.0f;
+  Value t = fma(x, constant(1.44269504088896341), constant(shifter));
+  Value n = sub(t, constant(shifter));
+  Value r = fma(n, constant(-0.693359375), x);
+  r = fma(n, constant(2.12194440e-4), r);
+  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+                           5.0000001201e-1});
+  p = add(fma(p, mul(r, r), r), constant(1.0));
+  Value bits = arith::BitcastOp::create(b, loc, intType(), t);
+  return scaleByPowerOfTwo(p, arith::SubIOp::create(b, loc, bits, constantInt(llvm::bit_cast<int32_t>(shifter))));
+}
+
+Value MathBuilder::sigmoid(Value x) const {
+  Value one = constant(1.0);
+  return div(one, add(one, exp(neg(x))));
+}
+
+Value MathBuilder::silu(Value x) const {
+  // x / (1 + exp(-x)): for very negative x the denominator is infinite and the result -0.
+  return div(x, add(constant(1.0), exp(neg(x))));
+}
+
+Value MathBuilder::tanh(Value x) const {
+  Value a = abs(x), z = mul(x, x), one = constant(1.0);
+  Value p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  Value nearZero = fma(mul(p, z), x, x);
+  Value e = exp(add(a, a));
+  Value far = math::CopySignOp::create(b, loc, sub(one, div(constant(2.0), add(e, one))), x);
+  Value isNear = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, a, constant(0.625));
+  return arith::SelectOp::create(b, loc, isNear, nearZero, far);
+}
+
+Value MathBuilder::softplus(Value x) const {
+  // max(x, 0) + log1p(t), t = exp(-|x|) in [0, 1]; log1p(t) = 2 atanh(s), s = t / (2 + t) <= 1/3.
+  Value t = exp(neg(abs(x)));
+  Value s = div(t, add(t, constant(2.0)));
+  Value z = mul(s, s);
+  Value p = polynomial(z, {0.10393793134679948, 0.08732356233913934, 0.11132354999799758, 0.1428515289366334,
+                           0.20000005384227287, 0.3333333332501694});
+  Value twice = add(s, s);
+  Value log1p = fma(mul(twice, z), p, twice);
+  return add(max(constant(0.0), x), log1p);
+}

@@ -1,0 +1,30 @@
+// RUN: k3-opt %s --k3-configure-pipeline | FileCheck %s
+// RUN: k3-opt %s --pass-pipeline='builtin.module(func.func(k3-configure-kernels{force-generic}))' | FileCheck %s --check-prefix=GENERIC
+
+// A dynamic loop gets its tile, a static one is cut so that a workgroup reads at least 64 KiB of weights.
+// CHECK-LABEL: func.func private @linear
+// CHECK: kernel_config = #k3.kernel_config<tiles = [64, 64], strategy = "vector">
+// GENERIC: kernel_config = #k3.kernel_config<tiles = [64, 64], strategy = "generic">
+func.func private @linear(%x: tensor<?x512xf32>, %w: tensor<256x512xbf16>, %y: tensor<?x256xf32>) -> tensor<?x256xf32>
+    attributes {k3.kernel} {
+  %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<256x512xbf16>) outs(%y : tensor<?x256xf32>) -> tensor<?x256xf32>
+  return %0 : tensor<?x256xf32>
+}
+
+// A config that is there is kept.
+// CHECK-LABEL: func.func private @given
+// CHECK: kernel_config = #k3.kernel_config<tiles = [0, 16], strategy = "generic">
+func.func private @given(%x: tensor<?x512xf32>, %w: tensor<256x512xbf16>, %y: tensor<?x256xf32>) -> tensor<?x256xf32>
+    attributes {k3.kernel} {
+  %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<256x512xbf16>) outs(%y : tensor<?x256xf32>)
+      {kernel_config = #k3.kernel_config<tiles = [0, 16], strategy = "generic">} -> tensor<?x256xf32>
+  return %0 : tensor<?x256xf32>
+}
+
+// Not a kernel.
+// CHECK-LABEL: func.func @layer
+// CHECK-NOT: kernel_config
+func.func @layer(%x: tensor<?x512xf32>, %w: tensor<256x512xbf16>, %y: tensor<?x256xf32>) -> tensor<?x256xf32> {
+  %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<256x512xbf16>) outs(%y : tensor<?x256xf32>) -> tensor<?x256xf32>
+  return %0 : tensor<?x256xf32>
+}

@@ -1,0 +1,389 @@
+//===- KernelHarness.cpp - compile one kernel in process and run it -------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "test/unit/Codegen/KernelHarness.h"
+#include "lib/Codegen/CPU/CPUPipeline.h"
+#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Support/Registration.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+
+#include <cmath>
+#include <cstring>
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace k3::test;
+
+//===----------------------------------------------------------------------===//
+// Arrays
+//===----------------------------------------------------------------------===//
+
+GuardedMemory::GuardedMemory(std::size_t bytes) : bytes(bytes) {
+  const std::size_t page = 4096;
+  std::size_t body = (bytes + page - 1) / page * page;
+  mapped = body + 2 * page;
+  mapping = static_cast<unsigned char *>(mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (body > 0)
+    mprotect(mapping + page, body, PROT_READ | PROT_WRITE);
+  start = mapping + page + (body - bytes) / 64 * 64;
+  std::memset(mapping + page, poison, body);
+}
+
+GuardedMemory::~GuardedMemory() {
+  const std::size_t page = 4096;
+  const unsigned char *first = mapping + page, *last = mapping + mapped - page;
+  bool intact = true;
+  for (const unsigned char *p = first; p < last; ++p)
+    if (p < start || p >= start + bytes)
+      intact &= *p == poison;
+  EXPECT_TRUE(intact) << "a kernel wrote next to a buffer of " << bytes << " bytes";
+  munmap(mapping, mapped);
+}
+
+static Index elementBytes(const std::string &dtype) { return dtype == "bf16" ? 2 : dtype == "i8" ? 1 : 4; }
+
+Array::Array(std::string dtype, Shape shape) : type(std::move(dtype)), dims(std::move(shape)) {
+  memory = std::make_shared<GuardedMemory>(elements() * elementBytes(type));
+}
+
+Index Array::elements() const {
+  Index n = 1;
+  for (Index size : dims)
+    n *= size;
+  return n;
+}
+
+Array Array::f32(Shape shape, const Vec &values) {
+  Array array("f32", std::move(shape));
+  EXPECT_EQ(static_cast<Index>(values.size()), array.elements());
+  auto *p = reinterpret_cast<float *>(array.data());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    p[i] = static_cast<float>(values[i]);
+  return array;
+}
+
+Array Array::bf16(Shape shape, const Vec &values) {
+  Array array("bf16", std::move(shape));
+  EXPECT_EQ(static_cast<Index>(values.size()), array.elements());
+  auto *p = reinterpret_cast<std::uint16_t *>(array.data());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    float value = static_cast<float>(values[i]);
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    p[i] = static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+  return array;
+}
+
+Array Array::i32(Shape shape, const std::vector<std::int32_t> &values) {
+  Array array("i32", std::move(shape));
+  EXPECT_EQ(static_cast<Index>(values.size()), array.elements());
+  std::memcpy(array.data(), values.data(), values.size() * 4);
+  return array;
+}
+
+Array Array::i8(Shape shape, const std::vector<std::uint8_t> &values) {
+  Array array("i8", std::move(shape));
+  EXPECT_EQ(static_cast<Index>(values.size()), array.elements());
+  std::memcpy(array.data(), values.data(), values.size());
+  return array;
+}
+
+Array Array::undefined(std::string dtype, Shape shape) { return Array(std::move(dtype), std::move(shape)); }
+
+Array Array::table(const std::vector<Array> &members) {
+  Array array(members.at(0).dtype(), {});
+  array.dims = members[0].shape();
+  array.dims.insert(array.dims.begin(), static_cast<Index>(members.size()));
+  array.members = members;
+  array.memory = std::make_shared<GuardedMemory>(members.size() * sizeof(void *));
+  for (std::size_t i = 0; i < members.size(); ++i)
+    reinterpret_cast<void **>(array.data())[i] = members[i].data();
+  return array;
+}
+
+Vec Array::values() const {
+  Vec out(elements());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (type == "f32") {
+      out[i] = reinterpret_cast<float *>(data())[i];
+    } else {
+      std::uint32_t bits = std::uint32_t(reinterpret_cast<std::uint16_t *>(data())[i]) << 16;
+      float value;
+      std::memcpy(&value, &bits, 4);
+      out[i] = value;
+    }
+  }
+  return out;
+}
+
+std::vector<std::int32_t> Array::ints() const {
+  auto *p = reinterpret_cast<std::int32_t *>(data());
+  return {p, p + elements()};
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+std::vector<std::string> k3::test::runnableTargets() {
+  std::vector<std::string> targets = {"host"};
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    targets.push_back("x86-64-v4");
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    targets.push_back("x86-64-v3");
+  return targets;
+}
+
+KernelSpec::Operand KernelSpec::makeOperand(const Array &array, const std::vector<int> &dynamic) {
+  Operand operand;
+  operand.type = "tensor<";
+  for (std::size_t dim = 0; dim < array.shape().size(); ++dim) {
+    bool isDynamic = std::find(dynamic.begin(), dynamic.end(), static_cast<int>(dim)) != dynamic.end();
+    operand.type += (isDynamic ? "?" : std::to_string(array.shape()[dim])) + "x";
+  }
+  operand.type += array.dtype() + ">";
+  operand.isTable = array.isTable();
+  return operand;
+}
+
+KernelSpec &KernelSpec::in(const Array &array, std::vector<int> dynamic) {
+  ins.push_back(makeOperand(array, dynamic));
+  return *this;
+}
+KernelSpec &KernelSpec::index() {
+  ins.push_back({"index", "", false});
+  return *this;
+}
+KernelSpec &KernelSpec::optional(std::string keyword, const Array &array, std::vector<int> dynamic) {
+  optionals.push_back(makeOperand(array, dynamic));
+  optionals.back().keyword = std::move(keyword);
+  return *this;
+}
+KernelSpec &KernelSpec::out(const Array &array, std::vector<int> dynamic) {
+  outs.push_back(makeOperand(array, dynamic));
+  return *this;
+}
+KernelSpec &KernelSpec::attr(std::string text) {
+  attrs.push_back(std::move(text));
+  return *this;
+}
+
+std::string KernelSpec::text(const CompileOptions &options) const {
+  std::string parameters, results, returned;
+  int next = 0;
+  auto declare = [&](const Operand &operand) {
+    std::string name = "%a" + std::to_string(next++);
+    parameters += (parameters.empty() ? "" : ", ") + name + ": " + operand.type +
+                  (operand.isTable ? " {k3.expert_group}" : "");
+    return name;
+  };
+  auto list = [&](const std::vector<Operand> &operands) {
+    std::string names, types;
+    for (const Operand &operand : operands) {
+      std::string comma = names.empty() ? "" : ", ";
+      names += comma + declare(operand);
+      types += comma + operand.type;
+    }
+    return "(" + names + " : " + types + ")";
+  };
+  std::string body = op + " ins" + list(ins);
+  for (const Operand &operand : optionals)
+    body += " " + operand.keyword + "(" + declare(operand) + " : " + operand.type + ")";
+  body += " outs" + list(outs);
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    results += (i ? ", " : "") + outs[i].type;
+    returned += (i ? ", " : "") + ("%r#" + std::to_string(i));
+  }
+  std::vector<std::string> all = attrs;
+  if (!options.tiles.empty()) {
+    std::string tiles;
+    for (Index tile : options.tiles)
+      tiles += (tiles.empty() ? "" : ", ") + std::to_string(tile);
+    all.push_back("kernel_config = #k3.kernel_config<tiles = [" + tiles + "], strategy = \"" +
+                  (options.forceGeneric ? "generic" : "vector") + "\">");
+  }
+  std::string attributes;
+  for (const std::string &attr : all)
+    attributes += (attributes.empty() ? "" : ", ") + attr;
+  return "func.func private @kernel(" + parameters + ") -> (" + results + ") attributes {k3.kernel} {\n  %r:" +
+         std::to_string(outs.size()) + " = " + body + " {" + attributes + "} -> " + results + "\n  return " + returned +
+         " : " + results + "\n}\n";
+}
+
+static mlir::MLIRContext &getContext() {
+  static auto *context = [] {
+    mlir::DialectRegistry registry;
+    mlir::k3::registerAllK3Dialects(registry);
+    auto *made = new mlir::MLIRContext(registry);
+    made->loadAllAvailableDialects();
+    return made;
+  }();
+  return *context;
+}
+
+static void *loadElf(const llvm::SmallVector<char> &elf) {
+  int fd = memfd_create("kernel", 0);
+  if (fd < 0 || write(fd, elf.data(), elf.size()) != static_cast<ssize_t>(elf.size()))
+    return nullptr;
+  std::string path = "/proc/self/fd/" + std::to_string(fd);
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  close(fd);
+  return handle;
+}
+
+std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &options) const {
+  std::string source = text(options), messages;
+  mlir::MLIRContext &context = getContext();
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    messages += diagnostic.str() + "\n";
+    return mlir::success();
+  });
+  auto fail = [&](const char *what) {
+    ADD_FAILURE() << what << ": " << messages << "\n" << source;
+    return nullptr;
+  };
+  auto target = mlir::k3::TargetModel::parse(options.target);
+  if (!target)
+    return fail(llvm::toString(target.takeError()).c_str());
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(source, &context);
+  if (!module)
+    return fail("does not parse");
+  (*module)->setAttr(mlir::k3::targetAttrName, target->toAttr(&context));
+
+  mlir::PassManager configure(&context);
+  mlir::k3::buildConfigurePipeline(configure, options.forceGeneric);
+  if (mlir::failed(configure.run(*module)))
+    return fail("cannot be configured");
+  std::unique_ptr<CompiledKernel> kernel(new CompiledKernel);
+  auto func = *module->getOps<mlir::func::FuncOp>().begin();
+  auto root = *mlir::k3::getKernelRoot(func);
+  mlir::k3::KernelConfigAttr config = mlir::k3::getKernelConfig(root);
+  kernel->strategyName = config.getStrategy().str();
+  // Positions of the tensor arguments among the arguments.
+  std::map<unsigned, unsigned> tensorNumber;
+  for (mlir::BlockArgument argument : func.getArguments())
+    if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType())) {
+      unsigned number = tensorNumber.size();
+      tensorNumber[argument.getArgNumber()] = number;
+      kernel->dynamicDims.emplace_back();
+      for (int dim = 0; dim < type.getRank(); ++dim)
+        if (type.isDynamicDim(dim))
+          kernel->dynamicDims.back().push_back(dim);
+    }
+  for (auto [tile, loop] : llvm::zip_equal(config.getTiles(), mlir::k3::getLoopNames(root))) {
+    CompiledKernel::GridLoop entry{tile, 0, -1, 0};
+    for (mlir::OpOperand &operand : root->getOpOperands())
+      for (auto [dim, name] : llvm::enumerate(mlir::k3::getDimNames(root, operand.getOperandNumber())))
+        if (name.name == loop && !name.atLeast && entry.dim < 0) {
+          entry.argument = tensorNumber[llvm::cast<mlir::BlockArgument>(operand.get()).getArgNumber()];
+          entry.dim = static_cast<int>(dim);
+        }
+    kernel->grid.push_back(entry);
+  }
+  kernel->destinations = outs.size();
+
+  mlir::PassManager pipeline(&context);
+  mlir::k3::buildKernelsPipeline(pipeline);
+  if (mlir::failed(pipeline.run(*module)))
+    return fail("cannot be lowered");
+  kernel->scratch = mlir::k3::getScratchBytes(*module, "kernel");
+  auto elf = mlir::k3::emitElf(*module, *target, {"kernel"});
+  if (mlir::failed(elf))
+    return fail("cannot be emitted");
+  kernel->handle = loadElf(*elf);
+  if (!kernel->handle)
+    return fail(dlerror());
+  auto *executable = static_cast<const k3_executable *>(dlsym(kernel->handle, K3_EXECUTABLE_SYMBOL));
+  if (!executable || executable->abi_version != K3_ABI_VERSION || executable->kernel_count != 1)
+    return fail("exports no usable k3_executable");
+  kernel->function = executable->kernels[0];
+  return kernel;
+}
+
+CompiledKernel::~CompiledKernel() {
+  if (handle)
+    dlclose(handle);
+}
+
+void CompiledKernel::run(const std::vector<Array> &arrays, const std::vector<Index> &indices) {
+  ASSERT_EQ(arrays.size(), dynamicDims.size());
+  std::vector<void *> bindings;
+  std::vector<std::int64_t> scalars;
+  std::vector<std::vector<unsigned char>> before;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    bindings.push_back(arrays[i].data());
+    for (int dim : dynamicDims[i])
+      scalars.push_back(arrays[i].shape()[dim]);
+    if (i + destinations < arrays.size())
+      before.push_back(arrays[i].bytes());
+  }
+  scalars.insert(scalars.end(), indices.begin(), indices.end());
+  k3_kernel_args args{bindings.data(), scalars.data()};
+
+  std::uint32_t count[3] = {1, 1, 1};
+  for (std::size_t axis = 0; axis < grid.size(); ++axis)
+    if (grid[axis].tile > 0) {
+      Index size = arrays[grid[axis].argument].shape()[grid[axis].dim];
+      count[axis] = static_cast<std::uint32_t>((size + grid[axis].tile - 1) / grid[axis].tile);
+    }
+  std::vector<k3_workgroup> workgroups;
+  for (std::uint32_t z = 0; z < count[2]; ++z)
+    for (std::uint32_t y = 0; y < count[1]; ++y)
+      for (std::uint32_t x = 0; x < count[0]; ++x)
+        workgroups.push_back({{x, y, z}, {count[0], count[1], count[2]}, nullptr, scratch});
+  std::shuffle(workgroups.begin(), workgroups.end(), order);
+  for (k3_workgroup &workgroup : workgroups) {
+    GuardedMemory memory(scratch);
+    workgroup.scratch = memory.data();
+    ASSERT_EQ(function(&args, &workgroup), 0);
+  }
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(before[i] == arrays[i].bytes()) << "the kernel changed its input " << i;
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+double k3::test::relativeError(const Vec &actual, const Vec &expected) {
+  if (actual.size() != expected.size())
+    return INFINITY;
+  double error = 0, scale = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    double difference = std::abs(actual[i] - expected[i]);
+    if (!std::isfinite(difference))
+      return INFINITY;
+    error = std::max(error, difference);
+    scale = std::max(scale, std::abs(expected[i]));
+  }
+  return error == 0 ? 0 : error / (scale > 0 ? scale : 1);
+}
+
+Vec Random::normal(Index size, double scale) {
+  std::normal_distribution<double> distribution(0, scale);
+  Vec out(size);
+  for (double &x : out)
+    x = static_cast<float>(distribution(engine)); // what a kernel can read exactly
+  return out;
+}
+
+Vec Random::uniform(Index size, double low, double high) {
+  std::uniform_real_distribution<double> distribution(low, high);
+  Vec out(size);
+  for (double &x : out)
+    x = static_cast<float>(distribution(engine));
+  return out;
+}
+
+Index Random::integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(engine); }
+
+std::vector<std::uint8_t> Random::bytes(Index size, int low, int high) {
+  std::vector<std::uint8_t> out(size);
+  for (std::uint8_t &x : out)
+    x = static_cast<std::uint8_t>(integer(low, high));
+  return out;
+}

@@ -1,0 +1,64 @@
+//===- LinearKernelTest.cpp - compiled k3.linear against the reference ----===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Reference/Common.h"
+#include "test/unit/Codegen/KernelHarness.h"
+
+using namespace k3;
+using namespace k3::test;
+
+namespace {
+
+struct LinearCase {
+  Index k, n;
+  bool bf16, accumulate;
+  std::vector<Index> tiles;
+};
+
+class LinearKernel : public ::testing::TestWithParam<LinearCase> {};
+
+// f32 products and sums of k terms: the error of a sum of k random terms is about sqrt(k) half ulps of its size; 2e-6 of
+// the largest output covers k up to some thousands with room.
+constexpr double tolerance = 2e-6;
+
+void check(const LinearCase &c, const CompileOptions &options) {
+  Random random(static_cast<unsigned>(c.k * 131 + c.n));
+  Array weight = Array::floats(c.bf16, {c.n, c.k}, random.normal(c.n * c.k));
+  auto inputs = [&](Index rows) {
+    return std::pair(Array::f32({rows, c.k}, random.normal(rows * c.k)), random.normal(rows * c.n));
+  };
+  auto [x0, y0] = inputs(3);
+  KernelSpec spec("k3.linear");
+  spec.in(x0, {0}).in(weight).out(Array::f32({3, c.n}, y0), {0});
+  if (c.accumulate)
+    spec.attr("accumulate");
+  auto kernel = spec.compile(options);
+  if (!kernel)
+    return;
+  EXPECT_EQ(kernel->strategy(), options.forceGeneric ? "generic" : "vector");
+  for (Index rows : {0, 1, 2, 3, 5, 8, 13, 66}) {
+    auto [x, old] = inputs(rows);
+    Array out = c.accumulate ? Array::f32({rows, c.n}, old) : Array::undefined("f32", {rows, c.n});
+    kernel->run({x, weight, out});
+    Vec expected = ref::linear(x.values(), weight.values(), rows, c.k, c.n);
+    if (c.accumulate)
+      expected = ref::add(expected, old);
+    EXPECT_LE(relativeError(out.values(), expected), tolerance) << rows << " rows";
+  }
+}
+
+TEST_P(LinearKernel, MatchesReference) {
+  for (const std::string &target : runnableTargets())
+    check(GetParam(), {target, false, GetParam().tiles});
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearKernel,
+                         ::testing::Values(LinearCase{64, 32, true, false, {}}, LinearCase{320, 96, true, true, {}},
+                                           LinearCase{37, 19, true, false, {4, 8}},
+                                           LinearCase{1, 1, false, false, {}},
+                                           LinearCase{33, 50, false, true, {7, 0}},
+                                           LinearCase{2304, 70, true, false, {}},
+                                           LinearCase{4101, 9, false, true, {}}));
+
+} // namespace
