@@ -14,6 +14,8 @@ config.substitutions.append(("%models", os.path.join(config.k3_src_root, "models
 config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test", "golden")))
 config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))
 
+if config.k3_sanitize:
+    config.available_features.add("sanitizers")
 flags = ""
 if os.path.exists("/proc/cpuinfo"):
     with open("/proc/cpuinfo") as f:

@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-run/Options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <map>
@@ -260,18 +261,24 @@ bool parseOptions(const std::vector<std::string> &arguments,
 }
 
 std::string helpText(const std::string &program, bool embedded) {
-  std::string art = embedded ? "" : " MODEL.k3a";
+  std::string model = embedded ? "" : " MODEL.k3a";
+  std::string usage;
+  auto line = [&](const std::string &before, const std::string &after,
+                  const char *meaning) {
+    std::string call = "  " + program + before + model + after;
+    call.resize(std::max<size_t>(call.size() + 2, program.size() + 36), ' ');
+    usage += call + meaning + "\n";
+  };
+  line("", " \"Once upon a time\"", "continue a text");
+  line("", " --prompt TEXT", "the same");
+  line(" chat", "", "talk with the model");
+  line(" chat", " --messages FILE", "answer the messages in a JSON file");
+  line(" score", " FILE", "how well the model predicts a text");
+  line(" verify", " --golden FILE", "compare with golden values");
+  line(" --plan", "", "memory it needs; loads nothing");
   return "Runs a compiled Kimi model" +
          std::string(embedded ? " (this program has one inside)" : "") +
-         ".\n\n"
-         "Usage:\n"
-         "  " + program + art + " \"Once upon a time\"      continue a text\n"
-         "  " + program + art + " --prompt TEXT          the same\n"
-         "  " + program + " chat" + art + "                 talk with the model\n"
-         "  " + program + " chat" + art + " --messages F    answer the messages in a JSON file\n"
-         "  " + program + " score" + art + " FILE           how well the model predicts a text\n"
-         "  " + program + " verify" + art + " --golden F    compare with golden values\n"
-         "  " + program + " --plan" + art + "               memory it needs; loads nothing\n"
+         ".\n\nUsage:\n" + usage +
          "\n"
          "Options may stand anywhere, as --name VALUE or --name=VALUE.\n"
          "\n"
