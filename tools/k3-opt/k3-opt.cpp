@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Support/Registration.h"
+#include "lib/Transforms/Program/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -13,5 +14,6 @@ int main(int argc, char **argv) {
   mlir::k3::registerAllK3Dialects(registry);
   mlir::registerAllPasses();
   mlir::k3::registerCPUCodegen();
+  mlir::k3::registerK3ProgramPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "k3c optimizer driver\n", registry));
 }

@@ -37,7 +37,7 @@ LogicalResult ExecKernelOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 std::optional<int64_t> ExecProgramOp::getMaximum(StringRef symbol) {
   for (auto [name, maximum] : llvm::zip_equal(getSymbols().getAsValueRange<StringAttr>(), getMaxima()))
-    if (name == symbol)
+    if (name == symbol && maximum > 0)
       return maximum;
   return std::nullopt;
 }

@@ -40,11 +40,11 @@ def K3_ExecProgramOp : K3_Op<"exec.program", [Symbol, HasParent<"::mlir::ModuleO
                                               NoRegionArguments]> {
   let summary = "one step: prologue, the layers in table order, epilogue";
   let description = [{
-    `symbols` are the runtime's sizes of a step and `maxima` the largest value of each, which the arena is planned for.
-    The body holds buffers, one prologue, the layer kinds and one epilogue, in this order. `chunk_rows` is the length that
+    `symbols` are the runtime's sizes of a step and `maxima` the largest value of each, which the arena is planned for;
+    0 = no size in the arena depends on it. The body holds buffers, one prologue, the layer kinds and one epilogue, in this order. `chunk_rows` is the length that
     the `chunks` input is built with, 0 if it is not used.
 
-    * (C1) one maximum per symbol; T, N and R are `max_tokens`, `max_sequences`, `max_logit_rows`.
+    * (C1) one maximum per symbol.
     * (C2) names of buffers and of layer kinds are unique.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, K3_PhaseAttr:$phase, StrArrayAttr:$symbols,
@@ -53,7 +53,7 @@ def K3_ExecProgramOp : K3_Op<"exec.program", [Symbol, HasParent<"::mlir::ModuleO
   let assemblyFormat = "$sym_name `phase` `(` $phase `)` `symbols` $symbols `maxima` $maxima attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The largest value of a symbol, if the program has it.
+    /// The largest value of a symbol; nothing if the program does not have it or states no maximum.
     std::optional<int64_t> getMaximum(::llvm::StringRef symbol);
     std::vector<ExecBufferOp> getBuffers();
     ExecPrologueOp getPrologue();
@@ -66,10 +66,11 @@ def K3_ExecProgramOp : K3_Op<"exec.program", [Symbol, HasParent<"::mlir::ModuleO
 }
 
 def K3_ExecBufferOp : K3_Op<"exec.buffer", [HasParent<"ExecProgramOp">]> {
-  let summary = "a dense row-major tensor in the arena";
+  let summary = "a dense row-major tensor";
   let description = [{
-    `input` is filled by the runtime before a step, `output` is read after it, `persistent` lives through the whole step,
-    `transient` inside one section only. Offset and bytes (for the largest sizes) are planned by `k3-plan-buffers`.
+    `input` is filled by the runtime before a step, `output` is read after it; both lie in memory of its own. In the arena,
+    `persistent` lives through the whole step, `transient` inside one section only. Their offset and bytes (for the largest
+    sizes) are planned by `k3-plan-buffers`.
 
     * (C1) one term per dimension, in the program's symbols.
   }];
