@@ -26,7 +26,9 @@ LogicalResult ExecKernelOp::verify() {
 }
 
 LogicalResult ExecKernelOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  if (!symbols.lookupNearestSymbolFrom<ExecExecutableOp>(*this, getExecutableAttr()))
+  // Until its code is emitted, an executable is the module of its kernels.
+  Operation *executable = symbols.lookupNearestSymbolFrom(*this, getExecutableAttr());
+  if (!isa_and_present<ExecExecutableOp, ModuleOp>(executable))
     return emitOpError() << "expected an executable called " << getExecutableAttr();
   return success();
 }

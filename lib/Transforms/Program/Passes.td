@@ -37,7 +37,7 @@ def DedupKernels : Pass<"k3-dedup-kernels", "::mlir::ModuleOp"> {
 }
 
 //===----------------------------------------------------------------------===//
-// plan
+// kernels
 //===----------------------------------------------------------------------===//
 
 def LowerToExec : Pass<"k3-lower-to-exec", "::mlir::ModuleOp"> {
@@ -56,6 +56,19 @@ def LowerToExec : Pass<"k3-lower-to-exec", "::mlir::ModuleOp"> {
     Option<"maxLogitRows", "max-logit-rows", "int64_t", "0",
            "rows of logits of the largest step; 0 = as many as fit 64 MiB, at least 8 and at most 512">];
 }
+
+def OutlineExecutable : Pass<"k3-outline-executable", "::mlir::ModuleOp"> {
+  let summary = "move the kernels that programs use to a module of their own";
+  let description = [{
+    The kernels go to `builtin.module @cpu`, which carries the target and becomes an executable of the same name when
+    its code is emitted. A `k3.exec.kernel` with the next ordinal stands for each; kernels that no program uses are dropped.
+  }];
+  let options = [Option<"executable", "name", "std::string", "\"cpu\"", "name of the module">];
+}
+
+//===----------------------------------------------------------------------===//
+// plan
+//===----------------------------------------------------------------------===//
 
 def PlanBuffers : Pass<"k3-plan-buffers", "::mlir::ModuleOp"> {
   let summary = "place the buffers of every program in one arena";

@@ -1,0 +1,57 @@
+//===- OutlineExecutable.cpp - move kernels to a module of their own -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Transforms/Program/Dispatches.h"
+#include "lib/Transforms/Program/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::k3 {
+#define GEN_PASS_DEF_OUTLINEEXECUTABLE
+#include "lib/Transforms/Program/Passes.h.inc"
+} // namespace mlir::k3
+
+using namespace mlir;
+using namespace mlir::k3;
+
+/// Module attribute with the machine to compile for.
+static constexpr llvm::StringLiteral targetAttr = "k3.target";
+
+namespace {
+struct OutlineExecutablePass : k3::impl::OutlineExecutableBase<OutlineExecutablePass> {
+  using Base::Base;
+  void runOnOperation() override;
+};
+} // namespace
+
+void OutlineExecutablePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  SymbolTable symbols(module);
+  if (symbols.lookup(executable)) {
+    module.emitError() << "expected no symbol called @" << executable << " yet";
+    return signalPassFailure();
+  }
+  llvm::SetVector<func::FuncOp> used;
+  module.walk([&](ExecDispatchOp dispatch) {
+    if (auto kernel = symbols.lookup<func::FuncOp>(dispatch.getKernel()))
+      used.insert(kernel);
+  });
+  OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+  auto outlined = ModuleOp::create(b, module.getLoc(), executable);
+  if (Attribute target = module->getAttr(targetAttr))
+    outlined->setAttr(targetAttr, target);
+  auto reference = FlatSymbolRefAttr::get(&getContext(), executable);
+  SmallVector<func::FuncOp> kernels(used.begin(), used.end());
+  for (auto [ordinal, kernel] : llvm::enumerate(kernels)) {
+    auto source = kernel->getAttrOfType<StringAttr>(kSourceOpAttr);
+    ExecKernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(), reference, b.getI64IntegerAttr(ordinal),
+                         source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0));
+    kernel->remove();
+    outlined.push_back(kernel);
+    kernel.setPublic();
+  }
+  for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+    if (function->hasAttr(kKernelAttr))
+      function.erase();
+}
