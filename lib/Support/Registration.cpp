@@ -5,8 +5,10 @@
 #include "lib/Support/Registration.h"
 #include "dialects/k3/IR/K3Ops.h"
 #include "dialects/k3/Interfaces/Interfaces.h"
+#include "lib/Transforms/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
+#include "mlir/InitAllPasses.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 
 void mlir::k3::registerAllK3Dialects(DialectRegistry &registry) {
@@ -15,4 +17,9 @@ void mlir::k3::registerAllK3Dialects(DialectRegistry &registry) {
   registerAllToLLVMIRTranslations(registry);
   registry.insert<K3Dialect>();
   registerK3InterfaceModels(registry);
+}
+
+void mlir::k3::registerAllK3Passes() {
+  registerAllPasses();
+  registerK3TransformsPasses();
 }

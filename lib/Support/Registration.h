@@ -10,6 +10,8 @@ class DialectRegistry;
 namespace k3 {
 /// All upstream dialects and extensions, the k3 dialect and its interface models, translations to LLVM IR.
 void registerAllK3Dialects(DialectRegistry &registry);
+/// All upstream passes and ours.
+void registerAllK3Passes();
 } // namespace k3
 } // namespace mlir
 

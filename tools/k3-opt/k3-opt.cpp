@@ -6,13 +6,12 @@
 #include "lib/Support/Registration.h"
 #include "lib/Transforms/Program/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
-#include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::k3::registerAllK3Dialects(registry);
-  mlir::registerAllPasses();
+  mlir::k3::registerAllK3Passes();
   mlir::k3::registerCPUCodegen();
   mlir::k3::registerK3ProgramPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "k3c optimizer driver\n", registry));

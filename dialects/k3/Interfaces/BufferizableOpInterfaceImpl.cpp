@@ -55,8 +55,3 @@ void k3::registerBufferizableOpInterfaceExternalModels(DialectRegistry &registry
         [&]<typename OpTy>() { OpTy::template attachInterface<StructuredBufferization<OpTy>>(*context); });
   });
 }
-
-void k3::registerK3InterfaceModels(DialectRegistry &registry) {
-  registerTilingInterfaceExternalModels(registry);
-  registerBufferizableOpInterfaceExternalModels(registry);
-}

@@ -13,6 +13,8 @@ namespace k3 {
 void registerTilingInterfaceExternalModels(DialectRegistry &registry);
 /// BufferizableOpInterface for every structured op; destinations are updated in place.
 void registerBufferizableOpInterfaceExternalModels(DialectRegistry &registry);
+/// linalg::AggregatedOpInterface for every structured op on tensors: linalg, scf, tensor, arith and math ops.
+void registerAggregatedOpInterfaceExternalModels(DialectRegistry &registry);
 /// All of the above.
 void registerK3InterfaceModels(DialectRegistry &registry);
 
