@@ -56,6 +56,7 @@ typedef struct k3rt_engine_options {
   int32_t poison;           /* nonzero: whatever a step has not written reads as NaN, unused inputs as -1 (debugging) */
   int32_t verify_weights;   /* nonzero: check the hash of every embedded weight at open, whatever its size */
   const char *weights_dir;  /* folder of referenced or packed weight files; NULL = as recorded in the artifact */
+  uint64_t snapshot_limit;  /* bytes for snapshots, which memory_limit does not count; 0 = no limit */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 

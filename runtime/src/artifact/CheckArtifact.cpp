@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 // Every function returns the reason alone or with the place inside what it
-// checks; its caller puts the outer place in front (see `at`).
+// checks; its caller puts the outer place in front (K3RT_CHECK_AT).
 //===----------------------------------------------------------------------===//
 #include "runtime/src/artifact/CheckArtifact.h"
 #include "k3rt/abi.h"

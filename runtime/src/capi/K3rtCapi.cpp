@@ -57,6 +57,7 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
   EngineOptions options;
   options.threads = read.threads;
   options.memoryLimit = read.memory_limit;
+  options.snapshotLimit = read.snapshot_limit;
   options.maxSequences = read.max_sequences;
   options.maxContext = read.max_context;
   options.prefillWindow = read.prefill_window;

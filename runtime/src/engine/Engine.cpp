@@ -154,13 +154,12 @@ Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
   if (!sequence.failure.empty())
     return Status(K3RT_INVALID_ARGUMENT, sequence.failure);
   uint64_t bytes = states.copyBytes(sequence.length);
-  uint64_t used = memory.total() + snapshotBytes;
-  if (chosen.memoryLimit != 0 &&
-      (used > chosen.memoryLimit || bytes > chosen.memoryLimit - used))
+  if (chosen.snapshotLimit != 0 && bytes > chosen.snapshotLimit - snapshotBytes)
     return makeError(K3RT_OUT_OF_MEMORY,
-                     "a snapshot needs %llu bytes, %llu of memory_limit %llu "
+                     "a snapshot needs %llu bytes, %llu of snapshot_limit %llu "
                      "are in use",
-                     Word(bytes), Word(used), Word(chosen.memoryLimit));
+                     Word(bytes), Word(snapshotBytes),
+                     Word(chosen.snapshotLimit));
   Allocation copy;
   K3RT_RETURN_IF_ERROR(copy.allocate(bytes, "a snapshot"));
   states.save(sequence.holding, sequence.length, copy.data());

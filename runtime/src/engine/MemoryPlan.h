@@ -15,6 +15,7 @@ namespace k3rt {
 struct EngineOptions {
   uint32_t threads = 0;
   uint64_t memoryLimit = 0;
+  uint64_t snapshotLimit = 0;
   uint32_t maxSequences = 0;
   uint64_t maxContext = 0;
   uint32_t prefillWindow = 0;
@@ -42,7 +43,7 @@ struct MemoryPlan {
   uint64_t scratchPerThread = 0;
 
   uint64_t pageBytes() const { return kvPerToken * pageTokens; }
-  /// All that memory_limit counts, without snapshots.
+  /// All that memory_limit counts.
   uint64_t total() const {
     return statePool + kvPool + arena + inputs + outputs +
            scratchPerThread * threads;
