@@ -25,13 +25,16 @@ using namespace mlir::k3;
 static bool isStatic(Operation *op, StringRef dim) { return !ShapedType::isDynamic(getStaticNamedDim(op, dim)); }
 
 bool k3::hasEmitter(Operation *op) {
-  if (isa<LinearOp>(op))
+  if (isa<LinearOp, MxContractOp>(op))
     return isStatic(op, "k");
+  if (isa<MoeGroupedContractOp>(op))
+    return isStatic(op, "kx");
   return false;
 }
 
 void k3::populateEmitters(RewritePatternSet &patterns, const TargetModel &target) {
   populateLinearEmitter(patterns, target);
+  populateLatentMoeEmitters(patterns, target);
 }
 
 namespace {

@@ -1,34 +1,16 @@
-//===- EmitLinear.cpp - k3.linear to vector code -*- C++ -*-===//
+//===- EmitLinear.cpp - k3.linear and k3.mx.contract to vector code -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-//
-// The weight [n, k] is read as it is stored, so the vector runs along k: a register tile of R weight rows x M tokens of
-// accumulators, each a vector of partial sums that is added up at the end. R rows are R contiguous streams, which is what
-// decoding needs to reach the memory's bandwidth; with M tokens every widened weight vector is used M times.
-//
-//===----------------------------------------------------------------------===//
 #include "dialects/k3/IR/K3Ops.h"
+#include "lib/Codegen/CPU/DotTile.h"
 #include "lib/Codegen/CPU/Emitters.h"
-#include "lib/Codegen/CPU/VectorBuilder.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::k3;
 
 namespace {
-
-/// Sizes of register tiles, largest first.
-struct RegisterTiles {
-  SmallVector<int64_t> rows, tokens;
-
-  explicit RegisterTiles(const TargetModel &target) {
-    rows = {4, 1};
-    if (target.vectorRegisters >= 32)
-      tokens = {6, 4, 2, 1}; // 24 accumulators and 4 weights
-    else
-      tokens = {2, 1}; // 8 accumulators, 4 weights
-  }
-};
 
 /// Elements of k that a block of rows is walked in when there are many tokens: 4 bf16 rows of it stay in the first
 /// level cache, 64 tokens of it in the second.
@@ -36,15 +18,20 @@ constexpr int64_t kBlock = 2048;
 /// Up to so many tokens one pass over whole rows is best: there is nothing to keep in a cache.
 constexpr int64_t fewTokens = 8;
 
-class LinearEmitter {
+/// out[t, n] (+)= sum_k x[t, k] weight[n, k]; `scale` is null unless the weight is packed.
+class ProductEmitter {
 public:
-  LinearEmitter(OpBuilder &b, const TargetModel &target, LinearOp op)
-      : v(b, op.getLoc(), target), tiles(target), x(op.getX()), weight(op.getWeight()), out(op.getOut()),
-        accumulate(op.getAccumulate()), depth(cast<MemRefType>(weight.getType()).getDimSize(1)) {}
+  ProductEmitter(OpBuilder &b, Location loc, const TargetModel &target, Value x, Value weight, Value scale, Value out,
+                 bool accumulate)
+      : v(b, loc, target), sizes(target, static_cast<bool>(scale)), x(x), weight(weight), scale(scale), out(out),
+        accumulate(accumulate), depth(cast<MemRefType>(x.getType()).getDimSize(1)),
+        tile(v, static_cast<bool>(scale), depth) {}
 
   void emit() {
     tokenCount = v.dim(x, 0);
     rowCount = v.dim(out, 1);
+    if (scale)
+      decodedScales = v.stackBuffer({sizes.rows.front(), depth / DotTile::groupSize}, v.builder().getF32Type());
     if (depth <= kBlock)
       return emitDepthBlock(v.index(0), v.index(depth));
     Value few = v.compare(arith::CmpIPredicate::ule, tokenCount, v.index(fewTokens));
@@ -57,77 +44,78 @@ public:
 private:
   /// out (+)= x[:, low:high] weight[:, low:high]^T
   void emitDepthBlock(Value low, Value high) {
-    v.loopBlocks(rowCount, tiles.rows, [&](Value row, int64_t rows) {
-      v.loopBlocks(tokenCount, tiles.tokens,
-                   [&](Value token, int64_t tokens) { emitTile(row, rows, token, tokens, low, high); });
+    v.loopBlocks(rowCount, sizes.rows, [&](Value row, int64_t rows) {
+      SmallVector<WeightRow> weightRows;
+      for (int64_t r = 0; r < rows; ++r) {
+        Value at = v.addIndex(row, v.index(r));
+        weightRows.push_back({{weight, {at}}, {decodedScales, {v.index(r)}}});
+        if (scale)
+          tile.decodeScales({scale, {at}}, weightRows.back().scales);
+      }
+      v.loopBlocks(tokenCount, sizes.inputs, [&](Value token, int64_t tokens) {
+        SmallVector<MatrixRow> inputs;
+        for (int64_t t = 0; t < tokens; ++t)
+          inputs.push_back({x, {v.addIndex(token, v.index(t))}});
+        SmallVector<Value> sums = tile.emit(weightRows, inputs, low, high);
+        for (int64_t t = 0; t < tokens; ++t)
+          store(ArrayRef(sums).slice(t * rows, rows), inputs[t].at[0], row, low);
+      });
     });
   }
 
-  void emitTile(Value row, int64_t rows, Value token, int64_t tokens, Value low, Value high) {
-    SmallVector<Value> rowIndex, tokenIndex;
-    for (int64_t r = 0; r < rows; ++r)
-      rowIndex.push_back(v.addIndex(row, v.index(r)));
-    for (int64_t t = 0; t < tokens; ++t)
-      tokenIndex.push_back(v.addIndex(token, v.index(t)));
-    auto step = [&](Value k, int64_t count, ValueRange sums) {
-      SmallVector<Value> w, next(sums);
-      for (Value r : rowIndex)
-        w.push_back(v.loadPartial(weight, {r, k}, count));
-      for (int64_t t = 0; t < tokens; ++t) {
-        Value xv = v.loadPartial(x, {tokenIndex[t], k}, count);
-        for (int64_t r = 0; r < rows; ++r)
-          next[t * rows + r] = v.fma(w[r], xv, next[t * rows + r]);
-      }
-      return next;
-    };
-    SmallVector<Value> sums(rows * tokens, v.zero());
-    // Blocks start at multiples of kBlock, so only the last one meets the rest that fills no vector.
-    int64_t whole = depth - depth % v.lanes();
-    sums = v.loop(low, v.minIndex(high, v.index(whole)), v.index(v.lanes()), sums,
-                  [&](Value k, ValueRange args) { return step(k, v.lanes(), args); });
-    if (whole < depth) {
-      // A masked step costs little, and with an empty mask it changes nothing in the other blocks.
-      Value rest = v.subIndex(high, v.minIndex(high, v.index(whole)));
-      Value mask = v.mask(rest);
-      SmallVector<Value> w;
-      for (Value r : rowIndex)
-        w.push_back(v.loadMasked(weight, {r, v.index(whole)}, mask));
-      for (int64_t t = 0; t < tokens; ++t) {
-        Value xv = v.loadMasked(x, {tokenIndex[t], v.index(whole)}, mask);
-        for (int64_t r = 0; r < rows; ++r)
-          sums[t * rows + r] = v.fma(w[r], xv, sums[t * rows + r]);
-      }
-    }
+  void store(ArrayRef<Value> sums, Value token, Value row, Value low) {
+    OpBuilder &b = v.builder();
+    bool readOld = accumulate || depth > kBlock;
     Value first = v.compare(arith::CmpIPredicate::eq, low, v.index(0));
-    for (int64_t t = 0; t < tokens; ++t)
-      for (int64_t r = 0; r < rows; ++r) {
-        Value sum = v.reduceAdd(sums[t * rows + r]);
-        SmallVector<Value> at{tokenIndex[t], rowIndex[r]};
-        if (accumulate || depth > kBlock) {
-          Value old = v.loadScalar(out, at);
-          if (!accumulate) // the first block overwrites what was there
-            old = v.select(first, v.scalar().constant(0.0), old);
-          sum = v.scalar().add(old, sum);
-        }
-        v.storeScalar(sum, out, at);
-      }
+    auto combine = [&](Value sum, Value old) {
+      // The first block overwrites what was there.
+      Value zero = arith::ConstantOp::create(b, v.getLoc(), b.getZeroAttr(sum.getType()));
+      return v.add(accumulate ? old : v.select(first, zero, old), sum);
+    };
+    SmallVector<Value> at{token, row};
+    if (sums.size() == 4) {
+      Value four = v.reduceAdd4(sums);
+      if (readOld)
+        four = combine(four, v.loadRaw(out, at, 4));
+      vector::StoreOp::create(b, v.getLoc(), four, out, at);
+      return;
+    }
+    for (auto [r, sum] : llvm::enumerate(v.reduceAddAll(sums))) {
+      at[1] = v.addIndex(row, v.index(r));
+      v.storeScalar(readOld ? combine(sum, v.loadScalar(out, at)) : sum, out, at);
+    }
   }
 
   VectorBuilder v;
-  RegisterTiles tiles;
-  Value x, weight, out;
+  DotTileSizes sizes;
+  Value x, weight, scale, out;
   bool accumulate;
   int64_t depth;
-  Value tokenCount, rowCount;
+  DotTile tile;
+  Value tokenCount, rowCount, decodedScales;
 };
 
 struct LinearPattern : OpRewritePattern<LinearOp> {
   LinearPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
   LogicalResult matchAndRewrite(LinearOp op, PatternRewriter &rewriter) const override {
-    auto type = dyn_cast<MemRefType>(op.getWeight().getType());
-    if (!type || type.isDynamicDim(1))
-      return rewriter.notifyMatchFailure(op, "expected memrefs and a static contraction size");
-    LinearEmitter(rewriter, target, op).emit();
+    if (!isa<MemRefType>(op.getX().getType()))
+      return rewriter.notifyMatchFailure(op, "expected memrefs");
+    ProductEmitter(rewriter, op.getLoc(), target, op.getX(), op.getWeight(), Value(), op.getOut(), op.getAccumulate())
+        .emit();
+    rewriter.eraseOp(op);
+    return success();
+  }
+  TargetModel target;
+};
+
+struct MxContractPattern : OpRewritePattern<MxContractOp> {
+  MxContractPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
+  LogicalResult matchAndRewrite(MxContractOp op, PatternRewriter &rewriter) const override {
+    if (!isa<MemRefType>(op.getX().getType()))
+      return rewriter.notifyMatchFailure(op, "expected memrefs");
+    ProductEmitter(rewriter, op.getLoc(), target, op.getX(), op.getWeight(), op.getScale(), op.getOut(),
+                   op.getAccumulate())
+        .emit();
     rewriter.eraseOp(op);
     return success();
   }
@@ -137,5 +125,5 @@ struct LinearPattern : OpRewritePattern<LinearOp> {
 } // namespace
 
 void k3::populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<LinearPattern>(patterns.getContext(), target);
+  patterns.add<LinearPattern, MxContractPattern>(patterns.getContext(), target);
 }

@@ -22,6 +22,7 @@ bool hasEmitter(Operation *op);
 void populateEmitters(RewritePatternSet &patterns, const TargetModel &target);
 
 void populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target);
+void populateLatentMoeEmitters(RewritePatternSet &patterns, const TargetModel &target);
 
 } // namespace mlir::k3
 

@@ -115,3 +115,10 @@ Value MathBuilder::softplus(Value x) const {
   Value log1p = fma(mul(twice, z), p, twice);
   return add(max(constant(0.0), x), log1p);
 }
+
+Value MathBuilder::swiglu(Value gate, Value up) const { return mul(silu(gate), up); }
+
+Value MathBuilder::situ(Value gate, Value up, double beta, double linearBeta) const {
+  auto cap = [&](Value x, double bound) { return mul(constant(bound), tanh(mul(x, constant(1 / bound)))); };
+  return mul(mul(cap(gate, beta), sigmoid(gate)), cap(up, linearBeta));
+}

@@ -43,6 +43,10 @@ public:
   Value tanh(Value x) const;
   /// log(1 + exp(x))
   Value softplus(Value x) const;
+  /// silu(gate) * up
+  Value swiglu(Value gate, Value up) const;
+  /// beta tanh(gate / beta) sigmoid(gate) * linearBeta tanh(up / linearBeta)
+  Value situ(Value gate, Value up, double beta, double linearBeta) const;
   Value sqrt(Value x) const;
   /// 1 / sqrt(x)
   Value rsqrt(Value x) const;

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/VectorBuilder.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -21,6 +22,7 @@ Value VectorBuilder::addIndex(Value x, Value y) const { return b.createOrFold<ar
 Value VectorBuilder::subIndex(Value x, Value y) const { return b.createOrFold<arith::SubIOp>(loc, x, y); }
 Value VectorBuilder::mulIndex(Value x, Value y) const { return b.createOrFold<arith::MulIOp>(loc, x, y); }
 Value VectorBuilder::divIndex(Value x, Value y) const { return b.createOrFold<arith::DivUIOp>(loc, x, y); }
+Value VectorBuilder::remIndex(Value x, Value y) const { return b.createOrFold<arith::RemUIOp>(loc, x, y); }
 Value VectorBuilder::minIndex(Value x, Value y) const { return b.createOrFold<arith::MinSIOp>(loc, x, y); }
 
 Value VectorBuilder::dim(Value memref, int64_t dim) const {
@@ -113,6 +115,14 @@ void VectorBuilder::storeScalar(Value value, Value memref, ValueRange indices) c
   memref::StoreOp::create(b, loc, value, memref, indices);
 }
 
+Value VectorBuilder::stackBuffer(ArrayRef<int64_t> shape, Type elementType) const {
+  OpBuilder::InsertionGuard guard(b);
+  Operation *parent = b.getInsertionBlock()->getParentOp();
+  auto func = isa<func::FuncOp>(parent) ? cast<func::FuncOp>(parent) : parent->getParentOfType<func::FuncOp>();
+  b.setInsertionPointToStart(&func.getBody().front());
+  return memref::AllocaOp::create(b, loc, MemRefType::get(shape, elementType), ValueRange(), b.getI64IntegerAttr(64));
+}
+
 Value VectorBuilder::mask(int64_t count) const {
   return vector::ConstantMaskOp::create(b, loc, vectorType().clone(b.getI1Type()), ArrayRef<int64_t>{count});
 }
@@ -135,6 +145,111 @@ Value VectorBuilder::reduceAdd(Value vector) const {
 
 Value VectorBuilder::reduceMax(Value vector) const {
   return vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXNUMF, vector, arith::FastMathFlags::nnan);
+}
+
+Value VectorBuilder::extract(Value vector, int64_t lane) const {
+  return vector::ExtractOp::create(b, loc, vector, ArrayRef<int64_t>{lane});
+}
+
+/// Lanes of x (index < lanes) and y (index - lanes) picked in every group of four.
+static Value shuffleGroups(OpBuilder &b, Location loc, Value x, Value y, ArrayRef<int64_t> pick) {
+  int64_t lanes = cast<VectorType>(x.getType()).getNumElements();
+  SmallVector<int64_t> mask;
+  for (int64_t group = 0; group < lanes; group += 4)
+    for (int64_t lane : pick)
+      mask.push_back(lane < 4 ? group + lane : lanes + group + lane - 4);
+  return vector::ShuffleOp::create(b, loc, x, y, mask);
+}
+
+Value VectorBuilder::reduceAdd4(ArrayRef<Value> vectors) const {
+  assert(vectors.size() == 4);
+  // Add the halves of every group of four lanes, interleaving pairs of vectors: x0+x2 y0+y2 x1+x3 y1+y3.
+  auto pair = [&](Value x, Value y) {
+    return add(shuffleGroups(b, loc, x, y, {0, 4, 1, 5}), shuffleGroups(b, loc, x, y, {2, 6, 3, 7}));
+  };
+  Value first = pair(vectors[0], vectors[1]), second = pair(vectors[2], vectors[3]);
+  Value sums = add(shuffleGroups(b, loc, first, second, {0, 1, 4, 5}), shuffleGroups(b, loc, first, second, {2, 3, 6, 7}));
+  // Every group of four lanes now holds one partial sum of each vector.
+  for (int64_t size = lanes(); size > 4; size /= 2) {
+    auto half = [&](int64_t offset) {
+      return vector::ExtractStridedSliceOp::create(b, loc, sums, ArrayRef<int64_t>{offset}, ArrayRef<int64_t>{size / 2},
+                                                   ArrayRef<int64_t>{1});
+    };
+    sums = add(half(0), half(size / 2));
+  }
+  return sums;
+}
+
+SmallVector<Value> VectorBuilder::reduceAddAll(ArrayRef<Value> vectors) const {
+  SmallVector<Value> sums;
+  for (; vectors.size() >= 4; vectors = vectors.drop_front(4)) {
+    Value four = reduceAdd4(vectors.take_front(4));
+    for (int64_t lane = 0; lane < 4; ++lane)
+      sums.push_back(extract(four, lane));
+  }
+  for (Value vector : vectors)
+    sums.push_back(reduceAdd(vector));
+  return sums;
+}
+
+std::pair<Value, Value> VectorBuilder::deinterleave(Value low, Value high) const {
+  SmallVector<int64_t> even, odd;
+  for (int64_t lane = 0; lane < lanes(); ++lane) {
+    even.push_back(2 * lane);
+    odd.push_back(2 * lane + 1);
+  }
+  return {vector::ShuffleOp::create(b, loc, low, high, even), vector::ShuffleOp::create(b, loc, low, high, odd)};
+}
+
+//===----------------------------------------------------------------------===//
+// MXFP4
+//===----------------------------------------------------------------------===//
+
+Value VectorBuilder::loadBytesPartial(Value memref, ValueRange indices, int64_t count) const {
+  Value raw;
+  if (count == lanes()) {
+    raw = loadRaw(memref, indices, count);
+  } else {
+    VectorType rawType = vectorType().clone(b.getI8Type());
+    Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(rawType));
+    raw = vector::MaskedLoadOp::create(b, loc, rawType, memref, indices, mask(count), none);
+  }
+  return arith::ExtUIOp::create(b, loc, intType(), raw);
+}
+
+Value VectorBuilder::decodeE2M1(Value codes) const {
+  static constexpr float magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  auto permute = [&](StringRef intrinsic, ArrayRef<float> table) -> Value {
+    Value values = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vectorType(), table));
+    return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(intrinsic), ValueRange{values, codes})
+        .getResult(0);
+  };
+  if (target.avx512) { // the index is the low four bits
+    SmallVector<float> table(std::begin(magnitudes), std::end(magnitudes));
+    for (float magnitude : magnitudes)
+      table.push_back(-magnitude);
+    return permute("llvm.x86.avx512.permvar.sf.512", table);
+  }
+  auto bitAnd = [&](Value x, int32_t mask) { return arith::AndIOp::create(b, loc, x, constantInt(mask)); };
+  auto shift = [&](Value x, int32_t count) { return arith::ShLIOp::create(b, loc, x, constantInt(count)); };
+  Value magnitude;
+  if (target.avx2) // the index is the low three bits
+    magnitude = permute("llvm.x86.avx2.permps", magnitudes);
+  else // exponent and mantissa in their places give the value times 2^-126, for code 1 as a subnormal number
+    magnitude = mul(arith::BitcastOp::create(b, loc, type, shift(bitAnd(codes, 7), 22)), constant(0x1p126));
+  Value bits = arith::BitcastOp::create(b, loc, intType(), magnitude);
+  Value sign = bitAnd(shift(codes, 28), std::numeric_limits<int32_t>::min());
+  return arith::BitcastOp::create(b, loc, type, arith::OrIOp::create(b, loc, bits, sign));
+}
+
+Value VectorBuilder::decodeE8M0(Value codes) const {
+  auto is = [&](int32_t code) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, codes, constantInt(code));
+  };
+  Value bits = arith::ShLIOp::create(b, loc, codes, constantInt(23));
+  bits = arith::SelectOp::create(b, loc, is(0), constantInt(0x00400000), bits);
+  bits = arith::SelectOp::create(b, loc, is(255), constantInt(0x7fc00000), bits);
+  return arith::BitcastOp::create(b, loc, type, bits);
 }
 
 //===----------------------------------------------------------------------===//
@@ -221,12 +336,10 @@ static LLVM::LLVMStructType getScalarDescriptorType(MLIRContext *context) {
   return LLVM::LLVMStructType::getLiteral(context, {ptr, ptr, IntegerType::get(context, 64)});
 }
 
-std::pair<Value, Value> VectorBuilder::baseAndOffset(Value memref) const {
-  auto metadata = memref::ExtractStridedMetadataOp::create(b, loc, memref);
-  Value descriptor = UnrealizedConversionCastOp::create(b, loc, getScalarDescriptorType(b.getContext()),
-                                                        metadata.getBaseBuffer())
-                         .getResult(0);
-  return {LLVM::ExtractValueOp::create(b, loc, descriptor, ArrayRef<int64_t>{1}), metadata.getOffset()};
+Value VectorBuilder::basePointer(Value memref) const {
+  Value descriptor =
+      UnrealizedConversionCastOp::create(b, loc, getScalarDescriptorType(b.getContext()), memref).getResult(0);
+  return LLVM::ExtractValueOp::create(b, loc, descriptor, ArrayRef<int64_t>{1});
 }
 
 Value VectorBuilder::loadPointer(Value table, Value index) const {

@@ -33,6 +33,7 @@ public:
   Value mulIndex(Value x, Value y) const;
   /// Unsigned division and remainder.
   Value divIndex(Value x, Value y) const;
+  Value remIndex(Value x, Value y) const;
   Value minIndex(Value x, Value y) const;
   /// Size of a dimension of a memref: a constant if static.
   Value dim(Value memref, int64_t dim) const;
@@ -53,6 +54,8 @@ public:
   /// One element as f32.
   Value loadScalar(Value memref, ValueRange indices) const;
   void storeScalar(Value value, Value memref, ValueRange indices) const;
+  /// Memory on the stack for the whole call of the kernel.
+  Value stackBuffer(ArrayRef<int64_t> shape, Type elementType) const;
   /// Lanes below `count`.
   Value mask(int64_t count) const;
   Value mask(Value count) const;
@@ -60,6 +63,20 @@ public:
   Value broadcast(Value scalar) const;
   Value reduceAdd(Value vector) const;
   Value reduceMax(Value vector) const;
+  /// The four sums over the lanes of four vectors, as vector<4xf32>; cheaper than one after the other.
+  Value reduceAdd4(ArrayRef<Value> vectors) const;
+  /// The sums over the lanes of any number of vectors, as scalars.
+  SmallVector<Value> reduceAddAll(ArrayRef<Value> vectors) const;
+  Value extract(Value vector, int64_t lane) const;
+  /// Elements of even and of odd position of the 2 * lanes elements of `low` and `high`.
+  std::pair<Value, Value> deinterleave(Value low, Value high) const;
+  /// `lanes` elements of a memref of i8, zero-extended to i32.
+  Value loadBytes(Value memref, ValueRange indices) const { return loadBytesPartial(memref, indices, lanes()); }
+  Value loadBytesPartial(Value memref, ValueRange indices, int64_t count) const;
+  /// Values of the E2M1 codes in the low four bits of i32 lanes; the other bits are ignored.
+  Value decodeE2M1(Value codes) const;
+  /// Values of E8M0 codes, i32 lanes in 0 .. 255: 2^(code - 127), also for 0 (subnormal); 255 is NaN.
+  Value decodeE8M0(Value codes) const;
   /// A vector of bf16 bits (i16) to f32, and back with round to nearest even.
   Value widen(Value bits) const;
   Value narrow(Value vector) const;
@@ -81,8 +98,8 @@ public:
   Value select(Value condition, Value x, Value y) const;
 
   // Pointers, for memory that is reached through a table.
-  /// Address of the first byte of the buffer that `memref` is a view of, and the view's offset in elements.
-  std::pair<Value, Value> baseAndOffset(Value memref) const;
+  /// Address of the element of a memref of rank 0, such as the base buffer of an extract_strided_metadata.
+  Value basePointer(Value memref) const;
   /// Pointer number `index` of the table at `table`.
   Value loadPointer(Value table, Value index) const;
   /// A view of shape `sizes` and `strides` (in elements) at `pointer` + `offset` elements.

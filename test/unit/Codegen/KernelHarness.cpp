@@ -133,6 +133,7 @@ std::vector<std::string> k3::test::runnableTargets() {
   std::vector<std::string> targets = {"host"};
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
     targets.push_back("x86-64-v4");
+  targets.push_back("x86-64-v2");
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     targets.push_back("x86-64-v3");
   return targets;

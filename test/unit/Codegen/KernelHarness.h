@@ -79,7 +79,7 @@ struct CompileOptions {
   std::vector<Index> tiles;
 };
 
-/// The targets whose code this machine can run: its own, and a narrower one.
+/// The targets whose code this machine can run: its own, and narrower ones, down to one without FMA.
 std::vector<std::string> runnableTargets();
 
 class CompiledKernel;

@@ -1,0 +1,19 @@
+// RUN: k3-opt %s --pass-pipeline='builtin.module(func.func(k3-convert-to-vector))' | FileCheck %s
+
+module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
+  // An expert's matrix is reached through the table; experts without rows are not touched; codes are decoded in registers.
+  // CHECK-LABEL: func.func private @kernel
+  // CHECK: scf.for %[[E:.*]] =
+  // CHECK: scf.if
+  // CHECK: %[[SLOT:.*]] = llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+  // CHECK: llvm.load %[[SLOT]] : !llvm.ptr -> !llvm.ptr
+  // CHECK: llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"
+  // CHECK-NOT: k3.latent_moe
+  func.func private @kernel(%x: memref<?x64xf32>, %offsets: memref<5xi32>, %perm: memref<?x2xi32>,
+                            %w: memref<4x8x32xi8> {k3.expert_group}, %s: memref<4x8x2xi8> {k3.expert_group},
+                            %y: memref<?x2x8xf32>) attributes {k3.kernel} {
+    k3.latent_moe.grouped_contract ins(%x, %offsets, %perm, %w : memref<?x64xf32>, memref<5xi32>, memref<?x2xi32>, memref<4x8x32xi8>)
+        scale(%s : memref<4x8x2xi8>) outs(%y : memref<?x2x8xf32>)
+    return
+  }
+}

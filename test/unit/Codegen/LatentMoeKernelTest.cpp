@@ -1,0 +1,223 @@
+//===- LatentMoeKernelTest.cpp - compiled LatentMoE ops against the reference ===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Reference/Common.h"
+#include "lib/Reference/LatentMoe.h"
+#include "lib/Reference/MxFp4.h"
+#include "test/unit/Codegen/KernelHarness.h"
+
+using namespace k3;
+using namespace k3::test;
+
+namespace {
+
+struct ExpertCase {
+  std::string weight; ///< "mxfp4", "bf16" or "f32"
+  bool fused, situ, perSlot, table;
+  Index experts, topK, k, n;
+};
+
+class GroupedContract : public ::testing::TestWithParam<ExpertCase> {};
+
+/// The matrices of all experts, as arrays and as the values they stand for.
+struct Experts {
+  Array weight, scale;
+  std::vector<Vec> values;
+};
+
+Experts makeExperts(Random &random, const ExpertCase &c, bool table) {
+  std::vector<Array> weights, scales;
+  std::vector<Vec> values;
+  std::vector<std::uint8_t> allCodes, allScales;
+  Vec all;
+  for (Index e = 0; e < c.experts; ++e) {
+    if (c.weight == "mxfp4") {
+      auto codes = random.bytes(c.n * c.k / 2), exponents = random.bytes(c.n * c.k / 32, 118, 130);
+      values.push_back(ref::dequantMxFp4(codes.data(), exponents.data(), c.n, c.k));
+      allCodes.insert(allCodes.end(), codes.begin(), codes.end());
+      allScales.insert(allScales.end(), exponents.begin(), exponents.end());
+      weights.push_back(Array::i8({c.n, c.k / 2}, codes));
+      scales.push_back(Array::i8({c.n, c.k / 32}, exponents));
+    } else {
+      weights.push_back(Array::floats(c.weight == "bf16", {c.n, c.k}, random.normal(c.n * c.k)));
+      values.push_back(weights.back().values());
+      all.insert(all.end(), values.back().begin(), values.back().end());
+    }
+  }
+  if (c.weight == "mxfp4")
+    return table ? Experts{Array::table(weights), Array::table(scales), values}
+                 : Experts{Array::i8({c.experts, c.n, c.k / 2}, allCodes),
+                           Array::i8({c.experts, c.n, c.k / 32}, allScales), values};
+  Array none = Array::undefined("i8", {0});
+  return {table ? Array::table(weights) : Array::floats(c.weight == "bf16", {c.experts, c.n, c.k}, all), none, values};
+}
+
+/// Expert ids of every slot, distinct within a token.
+std::vector<std::int32_t> routeSlots(Random &random, const ExpertCase &c, Index tokens, int pattern) {
+  std::vector<std::int32_t> ids;
+  for (Index t = 0; t < tokens; ++t)
+    for (Index i = 0; i < c.topK; ++i)
+      switch (pattern) {
+      case 0: // anywhere; some experts stay empty
+        ids.push_back(static_cast<std::int32_t>((random.integer(0, c.experts - 1) / c.topK * c.topK + i) % c.experts));
+        break;
+      default: // every token on the same experts
+        ids.push_back(static_cast<std::int32_t>(c.experts - 1 - i));
+      }
+  return ids;
+}
+
+// f32 sums of up to some hundred terms.
+constexpr double tolerance = 3e-6;
+// The gated units saturate: an error of products in the hundreds meets outputs that are bounded or small.
+constexpr double gatedTolerance = 1e-5;
+
+void check(const ExpertCase &c, const CompileOptions &options) {
+  Random random(static_cast<unsigned>(c.k * 7 + c.n * 3 + c.fused));
+  Experts gate = makeExperts(random, c, c.table), up = makeExperts(random, c, c.table);
+  auto shapeOfX = [&](Index tokens) { return c.perSlot ? Shape{tokens, c.topK, c.k} : Shape{tokens, c.k}; };
+  Index rowsPerToken = c.perSlot ? c.topK : 1;
+  auto plan = [&](Index tokens, int pattern) {
+    auto ids = routeSlots(random, c, tokens, pattern);
+    return ref::planExperts(ids, c.experts);
+  };
+  KernelSpec spec("k3.latent_moe.grouped_contract");
+  auto describe = [&](const Array &x, const ref::MoePlan &p, const Array &out) {
+    return std::vector<Array>{x, Array::i32({c.experts + 1}, p.offsets), Array::i32({out.shape()[0], c.topK}, p.perm),
+                              gate.weight};
+  };
+  {
+    Array x = Array::f32(shapeOfX(2), random.normal(2 * rowsPerToken * c.k));
+    auto arrays = describe(x, plan(2, 0), Array::undefined("f32", {2, c.topK, c.n}));
+    spec.in(arrays[0], {0}).in(arrays[1]).in(arrays[2], {0}).in(gate.weight);
+    if (c.weight == "mxfp4")
+      spec.optional("scale", gate.scale);
+    if (c.fused)
+      spec.optional("up_weight", up.weight);
+    if (c.fused && c.weight == "mxfp4")
+      spec.optional("up_scale", up.scale);
+    spec.out(Array::undefined("f32", {2, c.topK, c.n}), {0});
+    if (c.fused)
+      spec.attr(c.situ ? "activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64"
+                       : "activation = #k3.activation<swiglu>");
+  }
+  auto kernel = spec.compile(options);
+  if (!kernel)
+    return;
+  for (Index tokens : {0, 1, 2, 7, 21})
+    for (int pattern : {0, 1}) {
+      Array x = Array::f32(shapeOfX(tokens), random.normal(tokens * rowsPerToken * c.k));
+      ref::MoePlan p = plan(tokens, pattern);
+      Array out = Array::undefined("f32", {tokens, c.topK, c.n});
+      auto arrays = describe(x, p, out);
+      if (c.weight == "mxfp4")
+        arrays.push_back(gate.scale);
+      if (c.fused)
+        arrays.push_back(up.weight);
+      if (c.fused && c.weight == "mxfp4")
+        arrays.push_back(up.scale);
+      arrays.push_back(out);
+      kernel->run(arrays);
+
+      auto product = [&](const Experts &experts) {
+        std::vector<ref::View> views(experts.values.begin(), experts.values.end());
+        return ref::groupedContract(x.values(), p, views, c.topK, c.k, c.n);
+      };
+      Vec expected = product(gate);
+      if (c.fused)
+        expected = ref::glu(expected, product(up),
+                            {c.situ ? ref::Activation::Situ : ref::Activation::SwiGlu, 4.0, 25.0});
+      EXPECT_LE(relativeError(out.values(), expected), c.fused ? gatedTolerance : tolerance)
+          << tokens << " tokens, pattern " << pattern;
+    }
+}
+
+TEST_P(GroupedContract, MatchesReference) {
+  for (const std::string &target : runnableTargets())
+    check(GetParam(), {target, false, {}});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, GroupedContract,
+    ::testing::Values(ExpertCase{"mxfp4", true, true, false, true, 6, 2, 96, 24},
+                      ExpertCase{"mxfp4", false, false, true, true, 6, 2, 64, 17},
+                      ExpertCase{"mxfp4", true, false, false, false, 5, 3, 32, 7},
+                      ExpertCase{"bf16", true, false, false, true, 8, 4, 50, 33},
+                      ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9},
+                      ExpertCase{"f32", true, true, false, true, 7, 2, 19, 5}));
+
+/// Every code with every scale, through the whole path from bytes to products.
+TEST(MxContract, DecodesAllCodesAndScales) {
+  // Row (scale, code) holds one code that is not zero, at a position that moves; the inputs are 1, 2 and 0.5 everywhere.
+  constexpr Index rows = 256 * 16, k = 32;
+  std::vector<std::uint8_t> codes(rows * k / 2), scales;
+  for (Index row = 0; row < rows; ++row) {
+    Index code = row % 16, position = (row / 16 + 5 * code) % k;
+    codes[row * k / 2 + position / 2] = static_cast<std::uint8_t>(code << (position % 2 * 4));
+    scales.push_back(static_cast<std::uint8_t>(row / 16));
+  }
+  Array weight = Array::i8({rows, k / 2}, codes), scale = Array::i8({rows, 1}, scales);
+  const double factors[] = {1, 2, 0.5};
+  for (const std::string &target : runnableTargets()) {
+    Array x = Array::f32({1, k}, Vec(k, 1.0)), out = Array::undefined("f32", {1, rows});
+    KernelSpec spec("k3.mx.contract");
+    auto kernel = spec.in(x, {0}).in(weight).in(scale).out(out, {0}).compile({target, false, {}});
+    ASSERT_TRUE(kernel);
+    for (Index tokens : {1, 3}) { // one input and several take different ways through the scales
+      Vec inputs;
+      for (Index t = 0; t < tokens; ++t)
+        inputs.insert(inputs.end(), k, factors[t]);
+      x = Array::f32({tokens, k}, inputs), out = Array::undefined("f32", {tokens, rows});
+      kernel->run({x, weight, scale, out});
+      Vec values = out.values();
+      for (Index t = 0; t < tokens; ++t)
+        for (Index row = 0; row < rows; ++row) {
+          double got = values[t * rows + row];
+          double value = ref::decodeE2M1(row % 16), power = ref::decodeE8M0(static_cast<std::uint8_t>(row / 16));
+          float want = static_cast<float>(value * power); // overflows to infinity as the product does
+          if (std::isnan(want))
+            EXPECT_TRUE(std::isnan(got)) << "scale " << row / 16 << ", code " << row % 16;
+          else if (factors[t] == 1 || (std::isfinite(want * 2) && std::abs(want) > 1e-37))
+            EXPECT_EQ(got, want * factors[t]) << "scale " << row / 16 << ", code " << row % 16;
+        }
+    }
+  }
+}
+
+struct MxCase {
+  Index k, n;
+  bool accumulate;
+};
+class MxContract : public ::testing::TestWithParam<MxCase> {};
+
+TEST_P(MxContract, MatchesReference) {
+  MxCase c = GetParam();
+  Random random(5);
+  auto codes = random.bytes(c.n * c.k / 2), scales = random.bytes(c.n * c.k / 32, 120, 130);
+  Array weight = Array::i8({c.n, c.k / 2}, codes), scale = Array::i8({c.n, c.k / 32}, scales);
+  for (const std::string &target : runnableTargets()) {
+    KernelSpec spec("k3.mx.contract");
+    Array x0 = Array::f32({1, c.k}, random.normal(c.k));
+    spec.in(x0, {0}).in(weight).in(scale).out(Array::undefined("f32", {1, c.n}), {0});
+    if (c.accumulate)
+      spec.attr("accumulate");
+    auto kernel = spec.compile({target, false, {}});
+    ASSERT_TRUE(kernel);
+    for (Index rows : {0, 1, 3, 9, 65}) {
+      Array x = Array::f32({rows, c.k}, random.normal(rows * c.k));
+      Vec old = random.normal(rows * c.n);
+      Array out = c.accumulate ? Array::f32({rows, c.n}, old) : Array::undefined("f32", {rows, c.n});
+      kernel->run({x, weight, scale, out});
+      Vec expected = ref::mxLinear(x.values(), codes.data(), scales.data(), rows, c.k, c.n);
+      if (c.accumulate)
+        expected = ref::add(expected, old);
+      EXPECT_LE(relativeError(out.values(), expected), tolerance) << rows << " rows";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, MxContract,
+                         ::testing::Values(MxCase{32, 1, false}, MxCase{96, 37, true}, MxCase{2304, 16, false}));
+
+} // namespace
