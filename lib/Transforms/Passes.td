@@ -7,6 +7,125 @@
 
 include "mlir/Pass/PassBase.td"
 
+//===----------------------------------------------------------------------===//
+// structured
+//===----------------------------------------------------------------------===//
+
+def ExpandModelOps : Pass<"k3-expand-model-ops", "::mlir::func::FuncOp"> {
+  let summary = "replace model ops by structured ops on tensors";
+  let description = [{
+    Every sublayer op becomes the structured ops that its description names, each with a fresh `tensor.empty` as its
+    destination. States and `!k3.seq` are read through `builtin.unrealized_conversion_cast`s, which
+    `k3-materialize-states` resolves.
+
+    * MLA is emitted in absorbed form in both phases: queries go to latent space, attention reads the latent cache as it
+      is stored, the output comes back (`k3.mla.absorb`, `attend`, `expand`). Nothing is expanded per cached token.
+    * The router reads the full-width input with f32 products.
+    * Sums of sublayer parts are `arith.addf` on tensors, for `k3-fuse-residual`.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect"];
+}
+
+def MaterializeStates : Pass<"k3-materialize-states", "::mlir::func::FuncOp"> {
+  let summary = "typed states become pool tensors, !k3.seq becomes index tensors";
+  let description = [{
+    | argument | becomes |
+    |---|---|
+    | `!k3.kda_state<H x K x V, e, row = value>` | `tensor<?xHxVxKxe>`, `k3.dims = ["S"]` |
+    | `!k3.conv_state<C x taps, e>` | `tensor<?xtapsxCxe>`, `k3.dims = ["S"]` |
+    | `!k3.kv_cache<L + R, e, page = p>` | `tensor<?xpx(L+R)xe>`, `k3.dims = ["P"]` |
+    | `!k3.seq` | those of `cu`, `slots`, `lengths`, `page_table` that are used, as `k3.input` |
+
+    A result that carries `k3.output` also becomes an argument: the destination of the op that makes it.
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// fuse
+//===----------------------------------------------------------------------===//
+
+def FuseAttnRes : Pass<"k3-fuse-attn-res", "::mlir::func::FuncOp"> {
+  let summary = "fold the norm after a residual mix into the mix";
+  let description = [{
+    `k3.attn_res.mix` whose only user is a `k3.rms_norm` becomes one op with `out_weight` and `out_eps`. A
+    `k3.gather_rows` between them moves behind the norm, with which it commutes.
+  }];
+}
+
+def FuseMoe : Pass<"k3-fuse-moe", "::mlir::func::FuncOp"> {
+  let summary = "run gate, up and gated unit of the routed experts as one contraction";
+  let description = [{
+    Two `k3.latent_moe.grouped_contract` of the same rows and their `k3.glu` become one with `up_weight` and
+    `activation`: the rows are read once, the two intermediates never reach memory.
+  }];
+}
+
+def FuseResidual : Pass<"k3-fuse-residual", "::mlir::func::FuncOp"> {
+  let summary = "products add to their destination";
+  let description = [{
+    * `k3.attn_res.accumulate` of a product (`k3.linear`, `k3.mx.contract`, `k3.latent_moe.combine`) disappears: the
+      product accumulates into its slot of the stream, or overwrites it after a snapshot (`init`, which any op that does
+      not read its destination can do).
+    * `k3.attn_res.accumulate` of a sum becomes two.
+    * Any other `arith.addf` of a product becomes an accumulating product.
+
+    The slot is an `extract_slice` of the stream before each product and an `insert_slice` after it, so that every
+    product alone updates the stream in place. Folding (`canonicalize`) would join such pairs of successive products; it
+    must not run between this pass and the forming of dispatches.
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+}
+
+def FuseProjections : Pass<"k3-fuse-projections", "::mlir::func::FuncOp"> {
+  let summary = "order structured ops so that independent ones stand next to each other";
+  let description = [{
+    Weights keep their stored form, so projections that share an input are not joined into one matrix. They become one
+    dispatch group instead, whose workgroups run side by side with one barrier and the input in cache. Groups are formed
+    from successive independent ops; this pass makes them successive: an op moves to the level after the last op it
+    depends on (as soon as possible), levels follow each other, order inside a level is kept. An op that overwrites a
+    value also comes after the value's earlier readers. Reshapes, slices and `tensor.empty` follow their users.
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// chunk
+//===----------------------------------------------------------------------===//
+
+def ChunkKda : Pass<"k3-chunk-kda", "::mlir::func::FuncOp"> {
+  let summary = "prefill: split the KDA scan into chunks";
+  let description = [{
+    In functions of phase prefill `k3.kda.scan` becomes `k3.kda.chunk_prepare`, parallel over chunks, and
+    `k3.kda.chunk_scan`. The function gets the inputs `chunks` and `chunk_cu`.
+
+    Exponents inside a chunk are taken relative to an anchor so that products of them are matrix products. With B the
+    bound of |g| (`gate_bound`) and L rows, both factors must stay far inside the range of f32 (exp(88)), with room for
+    the small values they multiply; the limit is exp(60):
+
+    | anchor | largest exponent | chosen if |
+    |---|---|---|
+    | `zero` | B L | B L <= 60 |
+    | `mid_row` | B L / 2 | B L / 2 <= 60 (Kimi K3: 5 * 8 = 40) |
+    | `pairwise` | 0 | otherwise, and without a bound (Kimi-Linear) |
+
+    A scan without per-channel g or without the delta rule has no chunked form and stays.
+  }];
+  let options = [Option<"rows", "rows", "int64_t", "16", "rows of a chunk: 16, 32 or 64">];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+}
+
+def LowerKdaDecode : Pass<"k3-lower-kda-decode", "::mlir::func::FuncOp"> {
+  let summary = "decode: the KDA scan is one recurrent step";
+  let description = [{
+    In functions of phase decode row n is sequence n, so `k3.kda.scan` becomes `k3.kda.recurrent_step`: one read and one
+    write of each state.
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// kernels
+//===----------------------------------------------------------------------===//
+
 def DecomposeStructured : Pass<"k3-decompose-structured"> {
   let summary = "replace structured ops on tensors by linalg, scf, tensor, arith and math ops";
   let description = [{
@@ -16,6 +135,19 @@ def DecomposeStructured : Pass<"k3-decompose-structured"> {
   let options = [ListOption<"ops", "ops", "std::string", "op names, as in k3.rms_norm; all if empty">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// Contracts
+//===----------------------------------------------------------------------===//
+
+def VerifyStage : Pass<"k3-verify-stage", "::mlir::ModuleOp"> {
+  let summary = "check the contract of a stage";
+  let description = [{
+    What may exist after each stage is the table in docs/architecture.md. Also checked: the module's tables, that each
+    layer kind has its functions, names, phases, and what every argument says it is.
+  }];
+  let options = [Option<"stage", "stage", "std::string", "", "name of the stage that has just run">];
 }
 
 #endif // K3_TRANSFORMS_PASSES_TD

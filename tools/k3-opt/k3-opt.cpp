@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/CPUPipeline.h"
+#include "lib/Pipelines/Stages.h"
 #include "lib/Support/Registration.h"
 #include "lib/Transforms/Program/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -14,5 +15,6 @@ int main(int argc, char **argv) {
   mlir::k3::registerAllK3Passes();
   mlir::k3::registerCPUCodegen();
   mlir::k3::registerK3ProgramPasses();
+  mlir::k3::registerStagePipelines();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "k3c optimizer driver\n", registry));
 }

@@ -1,0 +1,73 @@
+//===- Stages.cpp - the one place that orders passes -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Pipelines/Stages.h"
+#include "lib/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+static void addVerifier(OpPassManager &manager, Stage stage) {
+  VerifyStageOptions options;
+  options.stage = getStageName(stage).str();
+  manager.addPass(createVerifyStage(options));
+}
+
+void k3::buildImportStage(OpPassManager &manager, const StageOptions &) { addVerifier(manager, Stage::Import); }
+
+void k3::buildModelStage(OpPassManager &manager, const StageOptions &) {
+  // Not CSE, here or later: it joins destinations of the same shape, and each op needs its own.
+  manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  addVerifier(manager, Stage::Model);
+}
+
+void k3::buildStructuredStage(OpPassManager &manager, const StageOptions &) {
+  manager.addNestedPass<func::FuncOp>(createExpandModelOps());
+  manager.addNestedPass<func::FuncOp>(createMaterializeStates());
+  manager.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  addVerifier(manager, Stage::Structured);
+}
+
+void k3::buildFuseStage(OpPassManager &manager, const StageOptions &) {
+  manager.addNestedPass<func::FuncOp>(createFuseAttnRes());
+  manager.addNestedPass<func::FuncOp>(createFuseMoe());
+  // No canonicalizer from here to dispatch: see the pass.
+  manager.addNestedPass<func::FuncOp>(createFuseResidual());
+  manager.addNestedPass<func::FuncOp>(createFuseProjections());
+  addVerifier(manager, Stage::Fuse);
+}
+
+void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
+  ChunkKdaOptions chunk;
+  chunk.rows = options.chunkRows;
+  manager.addNestedPass<func::FuncOp>(createChunkKda(chunk));
+  manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
+  addVerifier(manager, Stage::Chunk);
+}
+
+StageBuilder k3::getStageBuilder(Stage stage) {
+  switch (stage) {
+  case Stage::Import:
+    return buildImportStage;
+  case Stage::Model:
+    return buildModelStage;
+  case Stage::Structured:
+    return buildStructuredStage;
+  case Stage::Fuse:
+    return buildFuseStage;
+  case Stage::Chunk:
+    return buildChunkStage;
+  default:
+    return nullptr;
+  }
+}
+
+void k3::registerStagePipelines() {
+  for (Stage stage : getAllStages())
+    if (StageBuilder build = getStageBuilder(stage))
+      PassPipelineRegistration<StageOptions>(("k3-" + getStageName(stage) + "-pipeline").str(), getStageHelp(stage),
+                                             build);
+}

@@ -1,0 +1,102 @@
+//===- ChunkKda.cpp - split the KDA scan of a prefill into chunks -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Transforms/ModelFunctions.h"
+#include "lib/Transforms/Passes.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::k3 {
+#define GEN_PASS_DEF_CHUNKKDA
+#include "lib/Transforms/Passes.h.inc"
+} // namespace mlir::k3
+
+using namespace mlir;
+using namespace mlir::k3;
+
+namespace {
+struct ChunkKdaPass : k3::impl::ChunkKdaBase<ChunkKdaPass> {
+  using ChunkKdaBase::ChunkKdaBase;
+  void runOnOperation() override;
+  void split(KdaScanOp scan, Anchor anchor);
+};
+} // namespace
+
+/// Where to take the exponents of a chunk from; the pass's description says why.
+static Anchor chooseAnchor(KdaScanOp scan, int64_t rows) {
+  constexpr double largestExponent = 60.0;
+  if (!scan.getGateBound())
+    return Anchor::pairwise;
+  double range = -scan.getGateBound()->convertToDouble() * static_cast<double>(rows);
+  if (range <= largestExponent)
+    return Anchor::zero;
+  return range / 2 <= largestExponent ? Anchor::mid_row : Anchor::pairwise;
+}
+
+/// Empty if the scan has a chunked form.
+static StringRef whyNotChunked(KdaScanOp scan) {
+  if (!scan.getG())
+    return "no decay";
+  if (cast<ShapedType>(scan.getG().getType()).getRank() != 3)
+    return "decay per head";
+  return scan.getDelta() ? "" : "no delta rule";
+}
+
+void ChunkKdaPass::split(KdaScanOp scan, Anchor anchor) {
+  func::FuncOp function = getOperation();
+  Value chunks = getOrAddStepInput(function, "chunks"), chunkCu = getOrAddStepInput(function, "chunk_cu");
+  OpBuilder b(scan);
+  Location loc = scan.getLoc();
+  OpFoldResult numChunks = getRows(b, loc, chunks);
+  auto keys = cast<RankedTensorType>(scan.getK().getType()), values = cast<RankedTensorType>(scan.getV().getType());
+  int64_t heads = keys.getDimSize(1), key = keys.getDimSize(2), value = values.getDimSize(2);
+  SmallVector<Value> parts;
+  SmallVector<Type> types;
+  auto addPart = [&](ArrayRef<int64_t> sizes) {
+    SmallVector<OpFoldResult> all = {numChunks, b.getIndexAttr(heads)};
+    for (int64_t size : sizes)
+      all.push_back(b.getIndexAttr(size));
+    parts.push_back(createEmpty(b, loc, all, b.getF32Type()));
+    types.push_back(parts.back().getType());
+  };
+  addPart({rows, key});   // qg
+  addPart({rows, key});   // w
+  addPart({rows, value}); // u
+  addPart({rows, key});   // kd
+  addPart({rows, rows});  // aqk
+  addPart({key});         // gl
+  auto prepare = KdaChunkPrepareOp::create(
+      b, loc, types, scan.getQ(), scan.getK(), scan.getV(), scan.getG(), scan.getBeta(), chunks, parts[0], parts[1],
+      parts[2], parts[3], parts[4], parts[5], scan.getScaleAttr(), scan.getL2normAttr(),
+      AnchorAttr::get(b.getContext(), anchor), KernelConfigAttr());
+  auto results = prepare.getResults();
+  auto chunked = KdaChunkScanOp::create(b, loc, scan.getResultTypes(), results[0], results[1], results[2], results[3],
+                                        results[4], results[5], chunks, chunkCu, scan.getSlots(), scan.getOut(),
+                                        scan.getState(), KernelConfigAttr());
+  scan->replaceAllUsesWith(chunked.getResults());
+  scan.erase();
+}
+
+void ChunkKdaPass::runOnOperation() {
+  func::FuncOp function = getOperation();
+  if (rows != 16 && rows != 32 && rows != 64) {
+    function.emitError() << "expected chunks of 16, 32 or 64 rows, got " << rows;
+    return signalPassFailure();
+  }
+  if (getPhase(function) != Phase::prefill)
+    return;
+  auto opts = remark::RemarkOpts::name("ChunkedScan").category("k3-chunk-kda").function(function.getName());
+  SmallVector<KdaScanOp> scans;
+  function.walk([&](KdaScanOp scan) { scans.push_back(scan); });
+  for (KdaScanOp scan : scans) {
+    if (StringRef reason = whyNotChunked(scan); !reason.empty()) {
+      remark::missed(scan.getLoc(), opts) << remark::reason("no chunked form with {0}", reason);
+      continue;
+    }
+    Anchor anchor = chooseAnchor(scan, rows);
+    remark::passed(scan.getLoc(), opts) << remark::metric("Rows", rows.getValue())
+                                        << remark::metric("Anchor", stringifyAnchor(anchor).str());
+    split(scan, anchor);
+  }
+}
