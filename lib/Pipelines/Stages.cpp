@@ -3,7 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Pipelines/Stages.h"
+#include "lib/Codegen/Artifact/Passes.h"
+#include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Transforms/Passes.h"
+#include "lib/Transforms/Program/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -48,6 +51,38 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   addVerifier(manager, Stage::Chunk);
 }
 
+void k3::buildDispatchStage(OpPassManager &manager, const StageOptions &) {
+  manager.addPass(createFormDispatches());
+  manager.addPass(createDedupKernels());
+  addVerifier(manager, Stage::Dispatch);
+}
+
+void k3::buildConfigureStage(OpPassManager &manager, const StageOptions &options) {
+  buildConfigurePipeline(manager, options.forceGeneric);
+  addVerifier(manager, Stage::Configure);
+}
+
+void k3::buildKernelsStage(OpPassManager &manager, const StageOptions &options) {
+  LowerToExecOptions sizes;
+  sizes.maxTokens = options.maxTokens;
+  sizes.maxSequences = options.maxSequences;
+  sizes.maxLogitRows = options.maxLogitRows;
+  manager.addPass(createLowerToExec(sizes));
+  manager.addPass(createOutlineExecutable());
+  buildKernelsPipeline(manager.nest<ModuleOp>());
+  addVerifier(manager, Stage::Kernels);
+}
+
+void k3::buildBinariesStage(OpPassManager &manager, const StageOptions &) {
+  manager.addPass(createEmitBinaries());
+  addVerifier(manager, Stage::Binaries);
+}
+
+void k3::buildPlanStage(OpPassManager &manager, const StageOptions &) {
+  manager.addPass(createPlanBuffers());
+  addVerifier(manager, Stage::Plan);
+}
+
 StageBuilder k3::getStageBuilder(Stage stage) {
   switch (stage) {
   case Stage::Import:
@@ -60,9 +95,20 @@ StageBuilder k3::getStageBuilder(Stage stage) {
     return buildFuseStage;
   case Stage::Chunk:
     return buildChunkStage;
-  default:
+  case Stage::Dispatch:
+    return buildDispatchStage;
+  case Stage::Configure:
+    return buildConfigureStage;
+  case Stage::Kernels:
+    return buildKernelsStage;
+  case Stage::Binaries:
+    return buildBinariesStage;
+  case Stage::Plan:
+    return buildPlanStage;
+  case Stage::Artifact:
     return nullptr;
   }
+  llvm_unreachable("unknown stage");
 }
 
 void k3::registerStagePipelines() {

@@ -15,6 +15,15 @@ namespace mlir::k3 {
 struct StageOptions : PassPipelineOptions<StageOptions> {
   Option<int64_t> chunkRows{*this, "chunk-rows", llvm::cl::desc("rows of a KDA chunk: 16, 32 or 64"),
                             llvm::cl::init(16)};
+  Option<bool> forceGeneric{*this, "force-generic", llvm::cl::desc("use no kernel emitter, decompose every op"),
+                            llvm::cl::init(false)};
+  Option<int64_t> maxTokens{*this, "max-tokens", llvm::cl::desc("rows of the largest prefill step"),
+                            llvm::cl::init(512)};
+  Option<int64_t> maxSequences{*this, "max-sequences", llvm::cl::desc("sequences of the largest step"),
+                               llvm::cl::init(16)};
+  Option<int64_t> maxLogitRows{*this, "max-logit-rows",
+                               llvm::cl::desc("rows of logits of the largest step; 0 = as many as fit 64 MiB"),
+                               llvm::cl::init(0)};
 };
 
 /// Adds the passes of one stage, its contract verifier last. The input is the output of the stage before.
@@ -23,8 +32,16 @@ void buildModelStage(OpPassManager &manager, const StageOptions &options);
 void buildStructuredStage(OpPassManager &manager, const StageOptions &options);
 void buildFuseStage(OpPassManager &manager, const StageOptions &options);
 void buildChunkStage(OpPassManager &manager, const StageOptions &options);
+void buildDispatchStage(OpPassManager &manager, const StageOptions &options);
+/// From here on the module carries its target as `k3.target`.
+void buildConfigureStage(OpPassManager &manager, const StageOptions &options);
+/// Layer functions become programs, because what a program needs of a kernel is gone once it is in the LLVM dialect; the
+/// kernels move to a module of their own.
+void buildKernelsStage(OpPassManager &manager, const StageOptions &options);
+void buildBinariesStage(OpPassManager &manager, const StageOptions &options);
+void buildPlanStage(OpPassManager &manager, const StageOptions &options);
 
-/// Null for the stages that are not pass pipelines.
+/// Null for artifact, which is not a pass pipeline.
 using StageBuilder = void (*)(OpPassManager &, const StageOptions &);
 StageBuilder getStageBuilder(Stage stage);
 

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Transforms/Passes.h"
+#include "lib/Transforms/Program/Dispatches.h"
+#include "lib/Transforms/Program/ProgramContracts.h"
 #include "lib/Transforms/StageContracts.h"
 
 namespace mlir::k3 {
@@ -33,9 +35,19 @@ LogicalResult VerifyStagePass::verify(Stage stage) {
   case Stage::Chunk:
     return success(succeeded(verifyModelTables(module)) && succeeded(verifyModelFunctions(module, stage)) &&
                    succeeded(verifyStructuredLevel(module, stage)));
-  default:
-    return module.emitOpError() << "stage '" << getStageName(stage) << "' has no contract to check";
+  case Stage::Dispatch:
+    return verifyDispatches(module);
+  case Stage::Configure:
+    return verifyConfigured(module);
+  case Stage::Kernels:
+    return verifyLowered(module);
+  case Stage::Binaries:
+    return verifyBinaries(module);
+  case Stage::Plan:
+  case Stage::Artifact:
+    return verifyPlanned(module);
   }
+  llvm_unreachable("unknown stage");
 }
 
 void VerifyStagePass::runOnOperation() {

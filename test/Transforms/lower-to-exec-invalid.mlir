@@ -2,6 +2,9 @@
 
 // expected-error @+1 {{expected the module to have k3.layers}}
 module {
+  func.func @decode_embed() attributes {k3.phase = #k3.phase<decode>} {
+    return
+  }
 }
 
 // -----

@@ -7,10 +7,10 @@ module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v3", fe
 // CHECK: k3.exec.kernel @second in @cpu[0] from "k3.glu"
 // CHECK-NEXT: k3.exec.kernel @first in @cpu[1] from ""
 // CHECK-NOT: @unused
-func.func private @first() attributes {k3.kernel} {
+func.func private @second() attributes {k3.kernel, k3.source_op = "k3.glu"} {
   return
 }
-func.func private @second() attributes {k3.kernel, k3.source_op = "k3.glu"} {
+func.func private @first() attributes {k3.kernel} {
   return
 }
 func.func private @unused() attributes {k3.kernel} {

@@ -2,6 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "lib/Codegen/Artifact/Passes.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Pipelines/Stages.h"
 #include "lib/Support/Registration.h"
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   mlir::k3::registerAllK3Passes();
   mlir::k3::registerCPUCodegen();
   mlir::k3::registerK3ProgramPasses();
+  mlir::k3::registerK3ArtifactPasses();
   mlir::k3::registerStagePipelines();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "k3c optimizer driver\n", registry));
 }

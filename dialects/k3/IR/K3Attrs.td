@@ -10,7 +10,7 @@ include "dialects/k3/IR/K3Enums.td"
 def K3_KernelConfigAttr : K3_Attr<"KernelConfig", "kernel_config"> {
   let summary = "how a kernel is cut: one tile size per parallel loop of its root op (0 = whole), and a strategy name";
   let parameters = (ins ArrayRefParameter<"int64_t">:$tiles, StringRefParameter<>:$strategy);
-  let assemblyFormat = "`<` `tiles` `=` `[` $tiles `]` `,` `strategy` `=` $strategy `>`";
+  let assemblyFormat = "`<` `tiles` `=` custom<Tiles>($tiles) `,` `strategy` `=` $strategy `>`";
 }
 
 def K3_TargetAttr : K3_Attr<"Target", "target"> {

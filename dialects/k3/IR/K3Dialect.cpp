@@ -15,6 +15,18 @@
 using namespace mlir;
 using namespace mlir::k3;
 
+/// `[1, 0]`, and `[]` for a kernel without parallel loops.
+static ParseResult parseTiles(AsmParser &parser, SmallVectorImpl<int64_t> &tiles) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&] { return parser.parseInteger(tiles.emplace_back()); });
+}
+
+static void printTiles(AsmPrinter &printer, ArrayRef<int64_t> tiles) {
+  printer << "[";
+  llvm::interleaveComma(tiles, printer);
+  printer << "]";
+}
+
 #include "dialects/k3/IR/K3Enums.cpp.inc"
 #include "dialects/k3/IR/K3OpsDialect.cpp.inc"
 #define GET_ATTRDEF_CLASSES

@@ -66,10 +66,4 @@ void k3::buildKernelsPipeline(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
 }
 
-void k3::registerCPUCodegen() {
-  registerK3CodegenCPUPasses();
-  PassPipelineRegistration<>("k3-configure-pipeline", "tile sizes and strategies of kernels",
-                             [](OpPassManager &pm) { buildConfigurePipeline(pm); });
-  PassPipelineRegistration<>("k3-kernels-pipeline", "configured kernels on tensors to the LLVM dialect",
-                             [](OpPassManager &pm) { buildKernelsPipeline(pm); });
-}
+void k3::registerCPUCodegen() { registerK3CodegenCPUPasses(); }

@@ -18,7 +18,7 @@ void buildConfigurePipeline(OpPassManager &pm, bool forceGeneric = false);
 /// module holds kernels only (see extractKernels) and carries its target as `k3.target`.
 void buildKernelsPipeline(OpPassManager &pm);
 
-/// The passes of lib/Codegen/CPU and the pipelines --k3-configure-pipeline and --k3-kernels-pipeline, for k3-opt.
+/// The passes of lib/Codegen/CPU, for k3-opt; the pipelines are registered with the other stages (lib/Pipelines).
 void registerCPUCodegen();
 
 /// Bytes of scratch memory per thread that a kernel (a function of the `kernels` stage) needs.

@@ -76,7 +76,8 @@ private:
   LogicalResult lowerCall(func::CallOp call, DimTerms &terms, StringRef section, Grouping &grouping,
                           SmallVector<SmallVector<Operation *>> &groups);
   LogicalResult addScalars(func::CallOp call, DimTerms &terms, SmallVector<Attribute> &scalars);
-  LogicalResult addGrid(func::CallOp call, func::FuncOp kernel, DimTerms &terms, SmallVector<Attribute> &grid);
+  LogicalResult addGrid(func::CallOp call, func::FuncOp kernel, StructuredOpInterface root, DimTerms &terms,
+                        SmallVector<Attribute> &grid);
   LogicalResult addBuffer(Operation *user, StringRef name, BufferRole role, Type elementType, ArrayRef<Attribute> shape);
   LogicalResult getShape(Operation *user, Value tensor, DimTerms &terms, SmallVector<Attribute> &shape);
   std::string getUniqueBufferName(const Twine &name);
@@ -239,13 +240,10 @@ LogicalResult ProgramLowering::addScalars(func::CallOp call, DimTerms &terms, Sm
   return success();
 }
 
-LogicalResult ProgramLowering::addGrid(func::CallOp call, func::FuncOp kernel, DimTerms &terms,
-                                       SmallVector<Attribute> &grid) {
-  FailureOr<StructuredOpInterface> root = getRootOp(kernel);
-  if (failed(root))
-    return failure();
-  SmallVector<StringRef> loops = getLoopNames(*root);
-  auto config = dyn_cast_or_null<KernelConfigAttr>(root->getOperation()->getAttr("kernel_config"));
+LogicalResult ProgramLowering::addGrid(func::CallOp call, func::FuncOp kernel, StructuredOpInterface root,
+                                       DimTerms &terms, SmallVector<Attribute> &grid) {
+  SmallVector<StringRef> loops = getLoopNames(root);
+  auto config = dyn_cast_or_null<KernelConfigAttr>(root->getAttr("kernel_config"));
   if (!config || config.getTiles().size() != loops.size())
     return root->emitOpError() << "expected a kernel_config with " << loops.size() << " tiles";
 
@@ -259,10 +257,10 @@ LogicalResult ProgramLowering::addGrid(func::CallOp call, func::FuncOp kernel, D
     }
   for (auto [loop, tile] : llvm::zip_equal(loops, config.getTiles())) {
     TermAttr size;
-    for (OpOperand &operand : root->getOperation()->getOpOperands()) {
+    for (OpOperand &operand : root->getOpOperands()) {
       if (!isa<RankedTensorType>(operand.get().getType()))
         continue;
-      for (auto [dim, name] : llvm::enumerate(getDimNames(*root, operand.getOperandNumber())))
+      for (auto [dim, name] : llvm::enumerate(getDimNames(root, operand.getOperandNumber())))
         if (!size && name.name == loop && !name.atLeast)
           size = kernelTerms.getDim(operand.get(), dim);
     }
@@ -290,12 +288,17 @@ LogicalResult ProgramLowering::lowerCall(func::CallOp call, DimTerms &terms, Str
   auto source = kernel->getAttrOfType<StringAttr>(kSourceOpAttr);
   std::string label = source ? source.getValue().split('.').second.str() : call.getCallee().str();
   std::string bufferName = label;
+  FailureOr<StructuredOpInterface> root = getRootOp(kernel);
+  if (failed(root))
+    return failure();
   for (Value operand : call.getOperands())
     if (auto it = bindings.find(operand);
         it != bindings.end() &&
         (it->second.getKind() == BindingKind::weight || it->second.getKind() == BindingKind::layer_weight)) {
       label += " " + it->second.getName().str();
-      bufferName = getShortName(it->second.getName());
+      // A product is called after its matrix, anything else after what it does.
+      if (isa<LinearOp, MxContractOp, KdaShortConvOp, MoeGroupedContractOp>(root->getOperation()))
+        bufferName = getShortName(it->second.getName());
       break;
     }
 
@@ -313,7 +316,7 @@ LogicalResult ProgramLowering::lowerCall(func::CallOp call, DimTerms &terms, Str
     if (writes)
       bindings[call.getResult(index - (call.getNumOperands() - call.getNumResults()))] = *binding;
   }
-  if (failed(addGrid(call, kernel, terms, grid)) || failed(addScalars(call, terms, scalars)))
+  if (failed(addGrid(call, kernel, *root, terms, grid)) || failed(addScalars(call, terms, scalars)))
     return failure();
   unsigned group = grouping.add(typed);
   if (group >= groups.size())
@@ -473,6 +476,8 @@ void LowerToExecPass::runOnOperation() {
   }
   if (failed(verifyDispatches(module)))
     return signalPassFailure();
+  if (getPhaseFunctions(module).empty())
+    return; // Kernels alone.
   FailureOr<SmallVector<StringAttr>> kinds = getLayerKinds(module);
   if (failed(kinds))
     return signalPassFailure();

@@ -32,20 +32,26 @@ void OutlineExecutablePass::runOnOperation() {
     module.emitError() << "expected no symbol called @" << executable << " yet";
     return signalPassFailure();
   }
+  bool hasPrograms = !module.getOps<ExecProgramOp>().empty();
   llvm::SetVector<func::FuncOp> used;
   module.walk([&](ExecDispatchOp dispatch) {
     if (auto kernel = symbols.lookup<func::FuncOp>(dispatch.getKernel()))
       used.insert(kernel);
   });
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!hasPrograms && function->hasAttr(kKernelAttr))
+      used.insert(function);
   OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
   auto outlined = ModuleOp::create(b, module.getLoc(), executable);
   if (Attribute target = module->getAttr(targetAttr))
     outlined->setAttr(targetAttr, target);
   auto reference = FlatSymbolRefAttr::get(&getContext(), executable);
+  Operation *last = outlined;
   SmallVector<func::FuncOp> kernels(used.begin(), used.end());
   for (auto [ordinal, kernel] : llvm::enumerate(kernels)) {
     auto source = kernel->getAttrOfType<StringAttr>(kSourceOpAttr);
-    ExecKernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(), reference, b.getI64IntegerAttr(ordinal),
+    b.setInsertionPointAfter(last); // Not before the next op: that may be a kernel, which leaves.
+    last = ExecKernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(), reference, b.getI64IntegerAttr(ordinal),
                          source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0));
     kernel->remove();
     outlined.push_back(kernel);

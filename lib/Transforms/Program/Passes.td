@@ -61,7 +61,8 @@ def OutlineExecutable : Pass<"k3-outline-executable", "::mlir::ModuleOp"> {
   let summary = "move the kernels that programs use to a module of their own";
   let description = [{
     The kernels go to `builtin.module @cpu`, which carries the target and becomes an executable of the same name when
-    its code is emitted. A `k3.exec.kernel` with the next ordinal stands for each; kernels that no program uses are dropped.
+    its code is emitted. A `k3.exec.kernel` with the next ordinal stands for each; kernels that no program uses are dropped, unless the module
+    has no program.
   }];
   let options = [Option<"executable", "name", "std::string", "\"cpu\"", "name of the module">];
 }
