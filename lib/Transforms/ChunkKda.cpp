@@ -18,10 +18,17 @@ using namespace mlir::k3;
 namespace {
 struct ChunkKdaPass : k3::impl::ChunkKdaBase<ChunkKdaPass> {
   using ChunkKdaBase::ChunkKdaBase;
+  LogicalResult initialize(MLIRContext *context) override;
   void runOnOperation() override;
   void split(KdaScanOp scan, Anchor anchor);
 };
 } // namespace
+
+LogicalResult ChunkKdaPass::initialize(MLIRContext *context) {
+  if (rows == 16 || rows == 32 || rows == 64)
+    return success();
+  return emitError(UnknownLoc::get(context)) << "expected chunks of 16, 32 or 64 rows, got " << rows.getValue();
+}
 
 /// Where to take the exponents of a chunk from; the pass's description says why.
 static Anchor chooseAnchor(KdaScanOp scan, int64_t rows) {
@@ -80,10 +87,6 @@ void ChunkKdaPass::split(KdaScanOp scan, Anchor anchor) {
 
 void ChunkKdaPass::runOnOperation() {
   func::FuncOp function = getOperation();
-  if (rows != 16 && rows != 32 && rows != 64) {
-    function.emitError() << "expected chunks of 16, 32 or 64 rows, got " << rows;
-    return signalPassFailure();
-  }
   if (getPhase(function) != Phase::prefill)
     return;
   auto opts = remark::RemarkOpts::name("ChunkedScan").category("k3-chunk-kda").function(function.getName());

@@ -97,8 +97,8 @@ bool FuseResidualPass::writeSlot(AttnResAccumulateOp accumulate) {
   Value updated = tensor::InsertSliceOp::create(b, loc, written, stream, offsets, sizes, strides);
   accumulate.getResult(0).replaceAllUsesWith(updated);
   remark::passed(loc, opts("ProductInSlot"))
-      << (accumulate.getInit() ? "written into the stream by " : "added to the stream by ")
-      << product->getName().getStringRef();
+      << remark::add("{0} {1} the stream", product->getName().getStringRef(),
+                     accumulate.getInit() ? "writes into" : "adds to");
   accumulate.erase();
   product->erase();
   return true;
@@ -114,7 +114,8 @@ bool FuseResidualPass::addToOperand(arith::AddFOp sum) {
       continue;
     OpBuilder b(sum);
     sum.getResult().replaceAllUsesWith(redirect(b, op, destination, /*accumulate=*/true));
-    remark::passed(sum.getLoc(), opts("ProductInSum")) << "added by " << op->getName().getStringRef();
+    remark::passed(sum.getLoc(), opts("ProductInSum"))
+        << remark::add("{0} adds to the other operand", op->getName().getStringRef());
     sum.erase();
     op->erase();
     return true;
