@@ -338,6 +338,8 @@ TEST_F(SequenceTest, NonFiniteLogitsStayWithTheirSequence) {
   k3rt_sequence next = engine.create();
   Oracle z;
   EXPECT_EQ(engine.feed(next, {8}), z.next(8));
+  engine.step({{well, {6}}, {next, {9}}});
+  EXPECT_EQ(engine.rowStatus, (std::vector<int32_t>{K3RT_OK, K3RT_OK}));
 }
 
 TEST_F(SequenceTest, KernelFailuresAreNamed) {
