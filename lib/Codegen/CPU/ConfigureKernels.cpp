@@ -87,7 +87,8 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
         return SmallVector<int64_t>{static_cast<int64_t>(llvm::alignTo(ceilDiv(features, workgroups), 16))};
       })
       .Case<MlaAbsorbOp, MlaExpandOp>([&](auto) { return SmallVector<int64_t>{16, 1}; })
-      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{1}; })
+      // Four heads share every cache row that is loaded.
+      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{4}; })
       // No parallel loop.
       .Case<MoePlanOp, MlaAppendOp>([&](auto) { return SmallVector<int64_t>{}; })
       .Default([&](Operation *op) { return SmallVector<int64_t>(getLoopNames(op).size(), 1); });

@@ -29,12 +29,20 @@ bool k3::hasEmitter(Operation *op) {
     return isStatic(op, "k");
   if (isa<MoeGroupedContractOp>(op))
     return isStatic(op, "kx");
+  if (isa<KdaRecurrentStepOp>(op))
+    return isStatic(op, "K") && isStatic(op, "V");
+  if (isa<KdaChunkPrepareOp, KdaChunkScanOp>(op))
+    return isStatic(op, "K") && isStatic(op, "V") && isStatic(op, "L");
+  if (isa<MlaAttendOp>(op))
+    return isStatic(op, "lr") && isStatic(op, "l") && isStatic(op, "page");
   return false;
 }
 
 void k3::populateEmitters(RewritePatternSet &patterns, const TargetModel &target) {
   populateLinearEmitter(patterns, target);
   populateLatentMoeEmitters(patterns, target);
+  populateKdaEmitters(patterns, target);
+  populateMlaEmitters(patterns, target);
 }
 
 namespace {

@@ -23,6 +23,8 @@ void populateEmitters(RewritePatternSet &patterns, const TargetModel &target);
 
 void populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target);
 void populateLatentMoeEmitters(RewritePatternSet &patterns, const TargetModel &target);
+void populateKdaEmitters(RewritePatternSet &patterns, const TargetModel &target);
+void populateMlaEmitters(RewritePatternSet &patterns, const TargetModel &target);
 
 } // namespace mlir::k3
 

@@ -131,6 +131,22 @@ Value VectorBuilder::mask(Value count) const {
   return vector::CreateMaskOp::create(b, loc, vectorType().clone(b.getI1Type()), count);
 }
 
+void VectorBuilder::storeColumn(Value vector, Value memref, Value first, Value column, int64_t count) const {
+  for (int64_t lane = 0; lane < count; ++lane)
+    storeScalar(vector::ExtractOp::create(b, loc, vector, ArrayRef<int64_t>{lane}), memref,
+                {addIndex(first, index(lane)), column});
+}
+
+Value VectorBuilder::scratch(ArrayRef<int64_t> shape) const {
+  OpBuilder::InsertionGuard guard(b);
+  Operation *parent = b.getInsertionBlock()->getParentOp();
+  auto func = dyn_cast<FunctionOpInterface>(parent);
+  if (!func)
+    func = parent->getParentOfType<FunctionOpInterface>();
+  b.setInsertionPointToStart(&func.getFunctionBody().front());
+  return memref::AllocaOp::create(b, loc, MemRefType::get(shape, b.getF32Type()), b.getI64IntegerAttr(64));
+}
+
 //===----------------------------------------------------------------------===//
 // Vectors
 //===----------------------------------------------------------------------===//
@@ -293,6 +309,24 @@ void VectorBuilder::loopVectors(int64_t size, function_ref<void(Value, int64_t)>
     body(offset, count);
     return SmallVector<Value>();
   });
+}
+
+void VectorBuilder::loopColumns(int64_t size, int64_t width,
+                                function_ref<void(ArrayRef<Value>, int64_t)> body) const {
+  assert(width % lanes() == 0 && "blocks are whole vectors");
+  int64_t blocks = size / width * width, whole = size / lanes() * lanes();
+  auto vectors = [&](Value start, int64_t step) {
+    SmallVector<Value> at;
+    for (int64_t offset = 0; offset < step; offset += lanes())
+      at.push_back(addIndex(start, index(offset)));
+    body(at, lanes());
+  };
+  if (blocks > 0)
+    loop(index(0), index(blocks), index(width), [&](Value start) { vectors(start, width); });
+  if (blocks < whole)
+    loop(index(blocks), index(whole), index(lanes()), [&](Value start) { vectors(start, lanes()); });
+  if (whole < size)
+    body(index(whole), size - whole);
 }
 
 void VectorBuilder::loopBlocks(Value size, ArrayRef<int64_t> blocks, function_ref<void(Value, int64_t)> body) const {

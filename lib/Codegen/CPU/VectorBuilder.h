@@ -60,6 +60,11 @@ public:
   Value mask(int64_t count) const;
   Value mask(Value count) const;
 
+  /// Writes lane l of the first `count` lanes to [first + l, column] of a matrix.
+  void storeColumn(Value vector, Value memref, Value first, Value column, int64_t count) const;
+  /// f32 memory on the kernel's stack, 64-byte aligned, allocated once at the entry of the function.
+  Value scratch(ArrayRef<int64_t> shape) const;
+
   Value broadcast(Value scalar) const;
   Value reduceAdd(Value vector) const;
   Value reduceMax(Value vector) const;
@@ -91,6 +96,9 @@ public:
   SmallVector<Value> loopVectors(int64_t size, ValueRange inits,
                                  function_ref<SmallVector<Value>(Value offset, int64_t count, ValueRange args)> body) const;
   void loopVectors(int64_t size, function_ref<void(Value offset, int64_t count)> body) const;
+  /// Covers [0, size) (a static size) by blocks of `width` (a multiple of the lanes), then by single vectors, the last
+  /// with fewer lanes: calls `body` with the first element of each vector of the block and the lanes in each.
+  void loopColumns(int64_t size, int64_t width, function_ref<void(ArrayRef<Value> at, int64_t count)> body) const;
   /// Covers [0, size) by blocks of the given sizes, largest first, each in a loop of its own; the last must be 1.
   void loopBlocks(Value size, ArrayRef<int64_t> blocks, function_ref<void(Value start, int64_t block)> body) const;
   void ifThen(Value condition, function_ref<void()> body) const;

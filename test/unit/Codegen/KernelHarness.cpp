@@ -226,14 +226,14 @@ static mlir::MLIRContext &getContext() {
   return *context;
 }
 
-static void *loadElf(const llvm::SmallVector<char> &elf) {
-  int fd = memfd_create("kernel", 0);
+/// `fd` stays open as long as the handle: dlopen takes a path that it has loaded for the same object, so a descriptor's
+/// number must not come back for another kernel.
+static void *loadElf(const llvm::SmallVector<char> &elf, int &fd) {
+  fd = memfd_create("kernel", 0);
   if (fd < 0 || write(fd, elf.data(), elf.size()) != static_cast<ssize_t>(elf.size()))
     return nullptr;
   std::string path = "/proc/self/fd/" + std::to_string(fd);
-  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  close(fd);
-  return handle;
+  return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &options) const {
@@ -295,7 +295,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
   auto elf = mlir::k3::emitElf(*module, *target, {"kernel"});
   if (mlir::failed(elf))
     return fail("cannot be emitted");
-  kernel->handle = loadElf(*elf);
+  kernel->handle = loadElf(*elf, kernel->file);
   if (!kernel->handle)
     return fail(dlerror());
   auto *executable = static_cast<const k3_executable *>(dlsym(kernel->handle, K3_EXECUTABLE_SYMBOL));
@@ -308,6 +308,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
 CompiledKernel::~CompiledKernel() {
   if (handle)
     dlclose(handle);
+  close(file);
 }
 
 void CompiledKernel::run(const std::vector<Array> &arrays, const std::vector<Index> &indices) {

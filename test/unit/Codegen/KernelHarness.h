@@ -129,6 +129,7 @@ private:
     Index size;        ///< where the size is static and no argument is named
   };
   void *handle = nullptr;
+  int file = -1;
   k3_kernel_fn function = nullptr;
   std::vector<GridLoop> grid;
   std::vector<std::vector<int>> dynamicDims; ///< per tensor argument

@@ -1,0 +1,173 @@
+//===- EmitMla.cpp - attention over the latent cache to vector code -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// One pass over a row's context, a page at a time, with a running maximum and sum (online softmax). Heads go in blocks of
+// four, since all heads of the absorbed form read the same cache rows: a row that is loaded serves four heads, first for
+// the scores and then, while it is still in the first level cache, for the weighted sum.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/k3/IR/K3Ops.h"
+#include "lib/Codegen/CPU/Emitters.h"
+#include "lib/Codegen/CPU/VectorBuilder.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+namespace {
+
+/// Below every score, and far enough that exp of a difference to any score is 0.
+constexpr double lowest = -1e30;
+
+class AttendEmitter {
+public:
+  AttendEmitter(OpBuilder &b, const TargetModel &target, MlaAttendOp op)
+      : v(b, op.getLoc(), target), op(op), rowSize(getStaticNamedDim(op, "lr")), latent(getStaticNamedDim(op, "l")),
+        page(getStaticNamedDim(op, "page")), paddedPage((page + v.lanes() - 1) / v.lanes() * v.lanes()),
+        blockWidth(v.lanes() * (target.vectorRegisters >= 32 ? 4 : 2)) {}
+
+  void emit() {
+    scores = v.scratch({headBlock, paddedPage});
+    v.loop(v.index(0), v.dim(op.getLengths(), 0), v.index(1), [&](Value n) {
+      Value low = v.loadIndex(op.getCu(), {n}), high = v.loadIndex(op.getCu(), {v.addIndex(n, v.index(1))});
+      Value before = v.loadIndex(op.getLengths(), {n});
+      v.loop(low, high, v.index(1), [&](Value t) {
+        Value context = v.addIndex(before, v.addIndex(v.subIndex(t, low), v.index(1)));
+        v.loopBlocks(v.dim(op.getQ(), 1), {headBlock, 1},
+                     [&](Value h, int64_t heads) { emitHeads(n, t, h, heads, context); });
+      });
+    });
+  }
+
+private:
+  static constexpr int64_t headBlock = 4;
+
+  void emitHeads(Value n, Value t, Value h, int64_t heads, Value context) {
+    MathBuilder s = v.scalar();
+    SmallVector<Value> head;
+    for (int64_t i = 0; i < heads; ++i) {
+      head.push_back(v.addIndex(h, v.index(i)));
+      v.loopVectors(latent, [&](Value j, int64_t count) {
+        v.storePartial(v.zero(), op.getOut(), {t, head[i], j}, count);
+      });
+    }
+    // Carried: maximum and sum of every head.
+    SmallVector<Value> inits(heads, s.constant(lowest));
+    inits.append(heads, s.constant(0.0));
+    Value pages = v.divIndex(v.addIndex(context, v.index(page - 1)), v.index(page));
+    SmallVector<Value> carried = v.loop(v.index(0), pages, v.index(1), inits, [&](Value p, ValueRange args) {
+      Value id = v.loadIndex(op.getPageTable(), {n, p});
+      Value count = v.minIndex(v.index(page), v.subIndex(context, v.mulIndex(p, v.index(page))));
+      computeScores(t, head, id, count);
+      return accumulate(t, head, id, count, args);
+    });
+    for (int64_t i = 0; i < heads; ++i) {
+      Value inverse = v.broadcast(s.div(s.constant(1.0), carried[heads + i]));
+      v.loopVectors(latent, [&](Value j, int64_t count) {
+        v.storePartial(v.mul(inverse, v.loadPartial(op.getOut(), {t, head[i], j}, count)), op.getOut(),
+                       {t, head[i], j}, count);
+      });
+    }
+  }
+
+  /// scores[i, r] = scale * q_i . cache[id, r] for the page's first `count` rows, `lowest` for the rest.
+  void computeScores(Value t, ArrayRef<Value> head, Value id, Value count) {
+    int64_t heads = head.size();
+    for (int64_t i = 0; i < heads; ++i)
+      v.loopVectors(paddedPage, [&](Value r, int64_t lanes) {
+        v.storePartial(v.constant(lowest), scores, {v.index(i), r}, lanes);
+      });
+    Value scale = v.scalar().constant(op.getScale().convertToDouble());
+    v.loopBlocks(count, {4, 1}, [&](Value r, int64_t rows) {
+      SmallVector<Value> row;
+      for (int64_t j = 0; j < rows; ++j)
+        row.push_back(v.addIndex(r, v.index(j)));
+      SmallVector<Value> sums =
+          v.loopVectors(rowSize, SmallVector<Value>(heads * rows, v.zero()), [&](Value k, int64_t lanes, ValueRange args) {
+            SmallVector<Value> next(args), cached;
+            for (Value at : row)
+              cached.push_back(v.loadPartial(op.getCache(), {id, at, k}, lanes));
+            for (int64_t i = 0; i < heads; ++i) {
+              Value q = v.loadPartial(op.getQ(), {t, head[i], k}, lanes);
+              for (int64_t j = 0; j < rows; ++j)
+                next[i * rows + j] = v.fma(q, cached[j], next[i * rows + j]);
+            }
+            return next;
+          });
+      for (int64_t i = 0; i < heads; ++i)
+        for (int64_t j = 0; j < rows; ++j)
+          v.storeScalar(v.scalar().mul(scale, v.reduceAdd(sums[i * rows + j])), scores, {v.index(i), row[j]});
+    });
+  }
+
+  /// Turns the page's scores into weights, adds the weighted latents to `out`; returns the new maxima and sums.
+  SmallVector<Value> accumulate(Value t, ArrayRef<Value> head, Value id, Value count, ValueRange args) {
+    MathBuilder s = v.scalar();
+    int64_t heads = head.size();
+    SmallVector<Value> maxima, sums, corrections;
+    for (int64_t i = 0; i < heads; ++i) {
+      Value at = v.index(i);
+      SmallVector<Value> top =
+          v.loopVectors(paddedPage, v.constant(lowest), [&](Value r, int64_t lanes, ValueRange inner) {
+            return SmallVector<Value>{v.max(inner[0], v.loadPartial(scores, {at, r}, lanes))};
+          });
+      maxima.push_back(s.max(args[i], v.reduceMax(top[0])));
+      Value maximum = v.broadcast(maxima[i]);
+      SmallVector<Value> total = v.loopVectors(paddedPage, v.zero(), [&](Value r, int64_t lanes, ValueRange inner) {
+        Value weight = v.exp(v.sub(v.loadPartial(scores, {at, r}, lanes), maximum));
+        v.storePartial(weight, scores, {at, r}, lanes);
+        return SmallVector<Value>{v.add(inner[0], weight)};
+      });
+      Value correction = s.exp(s.sub(args[i], maxima[i]));
+      sums.push_back(s.fma(args[heads + i], correction, v.reduceAdd(total[0])));
+      corrections.push_back(v.broadcast(correction));
+    }
+    v.loopColumns(latent, blockWidth, [&](ArrayRef<Value> column, int64_t lanes) {
+      int64_t n = column.size();
+      SmallVector<Value> out;
+      for (int64_t i = 0; i < heads; ++i)
+        for (Value j : column)
+          out.push_back(v.mul(corrections[i], v.loadPartial(op.getOut(), {t, head[i], j}, lanes)));
+      out = v.loop(v.index(0), count, v.index(1), out, [&](Value r, ValueRange inner) {
+        SmallVector<Value> next(inner), cached;
+        for (Value j : column)
+          cached.push_back(v.loadPartial(op.getCache(), {id, r, j}, lanes));
+        for (int64_t i = 0; i < heads; ++i) {
+          Value weight = v.broadcast(v.loadScalar(scores, {v.index(i), r}));
+          for (int64_t j = 0; j < n; ++j)
+            next[i * n + j] = v.fma(weight, cached[j], next[i * n + j]);
+        }
+        return next;
+      });
+      for (int64_t i = 0; i < heads; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          v.storePartial(out[i * n + j], op.getOut(), {t, head[i], column[j]}, lanes);
+    });
+    maxima.append(sums);
+    return maxima;
+  }
+
+  VectorBuilder v;
+  MlaAttendOp op;
+  int64_t rowSize, latent, page, paddedPage, blockWidth;
+  Value scores; // [headBlock, page]: scores, then weights
+};
+
+struct AttendPattern : OpRewritePattern<MlaAttendOp> {
+  AttendPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
+  LogicalResult matchAndRewrite(MlaAttendOp op, PatternRewriter &rewriter) const override {
+    if (!op.hasPureBufferSemantics())
+      return rewriter.notifyMatchFailure(op, "expected memrefs");
+    AttendEmitter(rewriter, target, op).emit();
+    rewriter.eraseOp(op);
+    return success();
+  }
+  TargetModel target;
+};
+
+} // namespace
+
+void k3::populateMlaEmitters(RewritePatternSet &patterns, const TargetModel &target) {
+  patterns.add<AttendPattern>(patterns.getContext(), target);
+}
