@@ -7,8 +7,8 @@
 
 #include "runtime/src/artifact/Inputs.h"
 #include "runtime/src/base/Memory.h"
-#include "runtime/src/engine/MemoryPlan.h"
 #include "runtime/src/engine/Window.h"
+#include "runtime/src/state/MemoryPlan.h"
 
 #include <array>
 

@@ -11,7 +11,7 @@
 
 #include "runtime/src/base/Memory.h"
 #include "runtime/src/base/ThreadPool.h"
-#include "runtime/src/engine/MemoryPlan.h"
+#include "runtime/src/state/MemoryPlan.h"
 
 #include <optional>
 #include <vector>

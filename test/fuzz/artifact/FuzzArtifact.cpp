@@ -9,7 +9,7 @@
 #include "k3rt/abi.h"
 #include "runtime/src/artifact/Artifact.h"
 #include "runtime/src/base/Hash.h"
-#include "runtime/src/engine/MemoryPlan.h"
+#include "runtime/src/state/MemoryPlan.h"
 #include "tools/runtime/k3-inspect/Inspect.h"
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "runtime/src/state/MemoryPlan.h"
 #include "runtime/src/artifact/CheckArtifact.h"
-#include "runtime/src/engine/MemoryPlan.h"
 #include "test/unit/Runtime/ToyModel.h"
 
 #include <gtest/gtest.h>
@@ -93,8 +93,8 @@ EngineOptions options(uint32_t sequences, uint64_t context,
   return out;
 }
 
-// Kimi K3: 69 KDA layers of 96 heads x 128 x 128 in f32, 3 rows of q, k and v in
-// bf16; 24 MLA layers of 512 + 64 in bf16.
+// Kimi K3: 69 KDA layers of 96 heads x 128 x 128 in f32, 3 rows of q, k and v
+// in bf16; 24 MLA layers of 512 + 64 in bf16.
 TEST(MemoryPlan, StatesDoNotGrowWithLength) {
   Planned k3({69, 24});
   for (uint64_t tokens : {uint64_t(12), uint64_t(1000), uint64_t(128 << 10)}) {

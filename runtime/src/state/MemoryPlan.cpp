@@ -2,7 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "runtime/src/engine/MemoryPlan.h"
+#include "runtime/src/state/MemoryPlan.h"
 #include "runtime/src/artifact/CheckArtifact.h"
 #include "runtime/src/artifact/DType.h"
 #include "runtime/src/artifact/Inputs.h"

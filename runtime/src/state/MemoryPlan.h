@@ -2,8 +2,8 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#ifndef K3RT_ENGINE_MEMORYPLAN_H
-#define K3RT_ENGINE_MEMORYPLAN_H
+#ifndef K3RT_STATE_MEMORYPLAN_H
+#define K3RT_STATE_MEMORYPLAN_H
 
 #include "runtime/schemas/k3_artifact_generated.h"
 #include "runtime/src/base/Status.h"
@@ -58,4 +58,4 @@ Status planMemory(const k3::artifact::Artifact &index,
 
 } // namespace k3rt
 
-#endif // K3RT_ENGINE_MEMORYPLAN_H
+#endif // K3RT_STATE_MEMORYPLAN_H
