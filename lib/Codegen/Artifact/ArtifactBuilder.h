@@ -29,10 +29,14 @@ inline constexpr uint64_t kEmbedLimit = uint64_t(4) << 30;
 
 /// What an artifact records besides the programs.
 struct ArtifactModel {
-  std::string name;
-  std::string configText;
+  /// Both must live as long.
+  ArtifactModel(const ::k3::frontend::ModelConfig &config, const ::k3::frontend::TensorPlan &plan)
+      : config(config), plan(plan) {}
+
   const ::k3::frontend::ModelConfig &config;
   const ::k3::frontend::TensorPlan &plan;
+  std::string name;
+  std::string configText; ///< of config.json
   const ::k3::frontend::Checkpoint *checkpoint = nullptr; ///< null: WeightsMode::None
   std::vector<int64_t> eosTokenIds;
   std::vector<uint8_t> tokenizer; ///< empty: none

@@ -30,6 +30,10 @@ uint64_t getScratchBytes(ModuleOp kernels, StringRef kernel);
 FailureOr<SmallVector<char>> emitElf(ModuleOp kernels, const TargetModel &target,
                                      ArrayRef<StringRef> kernelsInOrdinalOrder);
 
+/// The same as one relocatable object.
+FailureOr<SmallVector<char>> emitObject(ModuleOp kernels, const TargetModel &target,
+                                        ArrayRef<StringRef> kernelsInOrdinalOrder);
+
 } // namespace mlir::k3
 
 #endif // K3_CODEGEN_CPU_CPUPIPELINE_H

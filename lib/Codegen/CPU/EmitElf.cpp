@@ -163,7 +163,8 @@ static LogicalResult writeFile(const std::string &path, ArrayRef<char> bytes) {
   return success(!error);
 }
 
-static FailureOr<SmallVector<char>> link(Operation *reporter, ArrayRef<SmallVector<char, 0>> objects) {
+static FailureOr<SmallVector<char>> link(Operation *reporter, ArrayRef<SmallVector<char, 0>> objects,
+                                         ArrayRef<StringRef> flags) {
   llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName(linkerName);
   if (!linker)
     return reporter->emitError() << "cannot find the linker " << linkerName << " on the PATH";
@@ -171,8 +172,8 @@ static FailureOr<SmallVector<char>> link(Operation *reporter, ArrayRef<SmallVect
   if (folder.error)
     return reporter->emitError() << "cannot make a temporary folder: " << folder.error.message();
   std::string output = folder.file("kernels.so"), messages = folder.file("messages");
-  std::vector<std::string> words = {linkerName, "-shared", "-nostdlib", "--no-undefined", "--gc-sections",
-                                    "-z", "now", "-z", "noexecstack", "--build-id=none", "-o", output};
+  std::vector<std::string> words = {linkerName, "-o", output};
+  words.insert(words.end(), flags.begin(), flags.end());
   for (auto [number, object] : llvm::enumerate(objects)) {
     std::string path = folder.file(Twine(number) + ".o");
     if (failed(writeFile(path, object)))
@@ -201,8 +202,9 @@ uint64_t k3::getScratchBytes(ModuleOp kernels, StringRef kernel) {
   return bytes ? bytes.getInt() : 0;
 }
 
-FailureOr<SmallVector<char>> k3::emitElf(ModuleOp kernels, const TargetModel &target,
-                                         ArrayRef<StringRef> kernelsInOrdinalOrder) {
+static FailureOr<SmallVector<char>> compileAndLink(ModuleOp kernels, const TargetModel &target,
+                                                   ArrayRef<StringRef> kernelsInOrdinalOrder,
+                                                   ArrayRef<StringRef> linkFlags) {
   SmallVector<OwningOpRef<ModuleOp>> modules;
   llvm::SetVector<StringRef> distinct(kernelsInOrdinalOrder.begin(), kernelsInOrdinalOrder.end());
   for (StringRef name : distinct) {
@@ -228,5 +230,17 @@ FailureOr<SmallVector<char>> k3::emitElf(ModuleOp kernels, const TargetModel &ta
   if (failed(table))
     return kernels.emitError("LLVM cannot emit an object for this target");
   objects.back() = std::move(*table);
-  return link(kernels, objects);
+  return link(kernels, objects, linkFlags);
+}
+
+FailureOr<SmallVector<char>> k3::emitElf(ModuleOp kernels, const TargetModel &target,
+                                         ArrayRef<StringRef> kernelsInOrdinalOrder) {
+  return compileAndLink(kernels, target, kernelsInOrdinalOrder,
+                        {"-shared", "-nostdlib", "--no-undefined", "--gc-sections", "-z", "now", "-z", "noexecstack",
+                         "--build-id=none"});
+}
+
+FailureOr<SmallVector<char>> k3::emitObject(ModuleOp kernels, const TargetModel &target,
+                                            ArrayRef<StringRef> kernelsInOrdinalOrder) {
+  return compileAndLink(kernels, target, kernelsInOrdinalOrder, {"-r"});
 }
