@@ -35,7 +35,7 @@ Status k3compile::runPlan(const Options &options) {
     return Status::error("the model's weights exceed 2^60 bytes");
   llvm::raw_ostream &os = llvm::outs();
   if (options.json) {
-    llvm::json::OStream json(os, /*IndentSize=*/2);
+    llvm::json::OStream json(os);
     json.object([&] {
       json.attribute("state_bytes_per_sequence", plan->state_bytes_per_sequence);
       json.attribute("recurrent_bytes_per_sequence", plan->recurrent_bytes_per_sequence);

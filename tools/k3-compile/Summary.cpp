@@ -10,7 +10,7 @@
 using namespace k3compile;
 
 static void printJson(const Options &options, const Summary &summary) {
-  llvm::json::OStream json(llvm::outs(), /*IndentSize=*/2);
+  llvm::json::OStream json(llvm::outs());
   json.object([&] {
     json.attribute("output", summary.output);
     json.attribute("emit", getName(options.emit));
