@@ -218,7 +218,8 @@ static void fillStageOptions(const Options &options, StageOptions &stages) {
 std::string Compiler::printModule() {
   std::string text;
   llvm::raw_string_ostream os(text);
-  module->print(os);
+  // Values carry the importer's names, so that a stage can be followed into the next.
+  module->print(os, mlir::OpPrintingFlags().printNameLocAsPrefix());
   os << "\n";
   return text;
 }
