@@ -10,6 +10,7 @@ config.test_exec_root = os.path.join(config.k3_obj_root, "test")
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope --allow-unused-prefixes=false"
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.k3_obj_root, "bin"), config.llvm_tools_dir, os.environ["PATH"]])
+config.substitutions.append(("%mlir_lib_dir", os.path.join(config.llvm_tools_dir, "..", "lib")))
 config.substitutions.append(("%models", os.path.join(config.k3_src_root, "models")))
 config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test", "golden")))
 config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))

@@ -31,6 +31,7 @@ def K3_AttnResMixOp : K3_StructuredOp<"attn_res.mix",
                        OptionalAttr<F64Attr>:$out_eps,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
   let assemblyFormat = K3_DpsFormat<["stream", "sources", "norm_weight", "proj_weight"], ["out"], ["out_weight"]>.format;
+  let hasCanonicalizer = 1;
 }
 
 def K3_AttnResAccumulateOp : K3_StructuredOp<"attn_res.accumulate",

@@ -16,7 +16,7 @@ def K3_KdaShortConvOp : K3_StructuredOp<"kda.short_conv",
     f = silu or the identity, where u continues to the left into `state[slots[n]]` (the last taps - 1 raw inputs, oldest
     first). The state is then advanced to the last taps - 1 inputs, also when a step brings fewer.
 
-    * (C1) `hist = taps - 1`. (C2) `N1 = N + 1`. (C3) slots are distinct; an empty sequence leaves its state untouched.
+    * (C1) `hist = taps - 1`, `taps >= 2`. (C2) `N1 = N + 1`. (C3) slots are distinct; an empty sequence leaves its state untouched.
   }];
   let arguments = (ins K3_Float:$x,
                        K3_Float:$weight,

@@ -38,6 +38,7 @@ class K3_StructuredOp<string mnemonic, string table, string readsInit, string in
         DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>])> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasVerifier = 1;
+  let hasFolder = 1;
   let extraClassDeclaration = [{
     ::mlir::MutableOperandRange getDpsInitsMutable() { return ::mlir::MutableOperandRange(getOperation(), }] # inits # [{); }
     /// Constraints beyond the shape table; labelled as in the op's description.
@@ -54,6 +55,9 @@ class K3_StructuredOp<string mnemonic, string table, string readsInit, string in
     ::llvm::LogicalResult $cppClass::verify() {
       if (::mlir::failed(::mlir::k3::verifyShapeTable(getOperation()))) return ::mlir::failure();
       return verifyConstraints();
+    }
+    ::llvm::LogicalResult $cppClass::fold(FoldAdaptor, ::llvm::SmallVectorImpl<::mlir::OpFoldResult> &results) {
+      return ::mlir::k3::foldStructuredOp(getOperation(), results);
     }
     void $cppClass::getEffects(
         ::llvm::SmallVectorImpl<::mlir::SideEffects::EffectInstance<::mlir::MemoryEffects::Effect>> &effects) {

@@ -16,8 +16,12 @@ static LogicalResult verifyBoundaries(Operation *op) {
 LogicalResult KdaShortConvOp::verifyConstraints() {
   Operation *op = getOperation();
   int64_t taps = getStaticNamedDim(op, "taps");
-  if (!ShapedType::isDynamic(taps) && failed(verifyNamedDim(op, "hist", "taps - 1", taps - 1)))
-    return failure();
+  if (!ShapedType::isDynamic(taps)) {
+    if (taps < 2)
+      return emitOpError() << "expected 'taps' >= 2, got " << taps;
+    if (failed(verifyNamedDim(op, "hist", "taps - 1", taps - 1)))
+      return failure();
+  }
   return verifyBoundaries(op);
 }
 

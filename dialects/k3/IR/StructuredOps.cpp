@@ -173,6 +173,22 @@ LogicalResult k3::reifyStructuredShapes(OpBuilder &b, Operation *op, ReifiedRank
   return success();
 }
 
+LogicalResult k3::foldStructuredOp(Operation *op, SmallVectorImpl<OpFoldResult> &results) {
+  if (op->getNumResults() == 0)
+    return memref::foldMemRefCast(op);
+  // Rows are tokens (T), or sequences (N) where each has one. An op without rows leaves alone what it would update.
+  bool withoutRows = getStaticNamedDim(op, "T") == 0 || getStaticNamedDim(op, "N") == 0;
+  auto dps = cast<DestinationStyleOpInterface>(op);
+  for (auto [index, init] : llvm::enumerate(dps.getDpsInits())) {
+    bool isEmpty = llvm::is_contained(cast<ShapedType>(init.getType()).getShape(), 0);
+    if (!isEmpty && !(withoutRows && cast<StructuredOpInterface>(op).readsInit(index)))
+      return failure();
+  }
+  for (Value init : dps.getDpsInits())
+    results.push_back(init);
+  return success();
+}
+
 OpFoldResult k3::getNamedDim(OpBuilder &b, Operation *op, StringRef name) {
   std::optional<std::pair<Value, int64_t>> dynamic;
   for (OpOperand &operand : op->getOpOperands()) {

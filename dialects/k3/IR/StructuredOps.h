@@ -49,6 +49,9 @@ void getStructuredEffects(Operation *op,
 
 llvm::LogicalResult reifyStructuredShapes(OpBuilder &b, Operation *op, ReifiedRankedShapedTypeDims &dims);
 
+/// Folds of every structured op: without rows it returns its destinations, and casts of memrefs are looked through.
+llvm::LogicalResult foldStructuredOp(Operation *op, llvm::SmallVectorImpl<OpFoldResult> &results);
+
 /// Size of the dimension called `name`, from the first operand that has it: an attribute if static, else a value.
 OpFoldResult getNamedDim(OpBuilder &b, Operation *op, llvm::StringRef name);
 

@@ -8,4 +8,5 @@ void mlir::k3::registerK3InterfaceModels(DialectRegistry &registry) {
   registerTilingInterfaceExternalModels(registry);
   registerBufferizableOpInterfaceExternalModels(registry);
   registerAggregatedOpInterfaceExternalModels(registry);
+  registerRuntimeVerifiableOpInterfaceExternalModels(registry);
 }

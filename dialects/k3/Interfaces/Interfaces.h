@@ -15,6 +15,8 @@ void registerTilingInterfaceExternalModels(DialectRegistry &registry);
 void registerBufferizableOpInterfaceExternalModels(DialectRegistry &registry);
 /// linalg::AggregatedOpInterface for every structured op on tensors: linalg, scf, tensor, arith and math ops.
 void registerAggregatedOpInterfaceExternalModels(DialectRegistry &registry);
+/// RuntimeVerifiableOpInterface for every structured op: dynamic sizes, ids, boundaries, slots, pages.
+void registerRuntimeVerifiableOpInterfaceExternalModels(DialectRegistry &registry);
 /// All of the above.
 void registerK3InterfaceModels(DialectRegistry &registry);
 

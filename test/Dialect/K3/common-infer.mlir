@@ -1,0 +1,103 @@
+// Sizes of the results of the ops every layer uses are those of the destinations: no dim of a result is left.
+// RUN: k3-opt %s --resolve-ranked-shaped-type-result-dims --canonicalize | FileCheck %s
+
+// CHECK-LABEL: func.func @gather_rows(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x8xf32>
+func.func @gather_rows(%ids: tensor<?xi32>, %table: tensor<32x8xbf16>,
+                       %out: tensor<?x8xf32>) -> index {
+  %0 = k3.gather_rows ins(%ids, %table : tensor<?xi32>, tensor<32x8xbf16>) outs(%out : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @linear(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x16xf32>
+func.func @linear(%x: tensor<?x8xf32>, %weight: tensor<16x8xbf16>,
+                  %out: tensor<?x16xf32>) -> index {
+  %0 = k3.linear ins(%x, %weight : tensor<?x8xf32>, tensor<16x8xbf16>) outs(%out : tensor<?x16xf32>) -> tensor<?x16xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x16xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @linear_accumulate(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x16xf32>
+func.func @linear_accumulate(%x: tensor<?x8xf32>, %weight: tensor<16x8xbf16>,
+                             %out: tensor<?x16xf32>) -> index {
+  %0 = k3.linear ins(%x, %weight : tensor<?x8xf32>, tensor<16x8xbf16>) outs(%out : tensor<?x16xf32>) {accumulate}
+      -> tensor<?x16xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x16xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @mx_contract(
+// CHECK-SAME: %[[OUT:arg3]]: tensor<?x16xf32>
+func.func @mx_contract(%x: tensor<?x64xf32>, %weight: tensor<16x32xi8>, %scale: tensor<16x2xi8>,
+                       %out: tensor<?x16xf32>) -> index {
+  %0 = k3.mx.contract ins(%x, %weight, %scale : tensor<?x64xf32>, tensor<16x32xi8>, tensor<16x2xi8>)
+      outs(%out : tensor<?x16xf32>) -> tensor<?x16xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x16xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @rms_norm(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x8xf32>
+func.func @rms_norm(%x: tensor<?x8xf32>, %weight: tensor<8xbf16>,
+                    %out: tensor<?x8xf32>) -> index {
+  %0 = k3.rms_norm ins(%x, %weight : tensor<?x8xf32>, tensor<8xbf16>) outs(%out : tensor<?x8xf32>) {eps = 1.0e-05 : f64}
+      -> tensor<?x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @glu(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x8xf32>
+func.func @glu(%gate: tensor<?x8xf32>, %up: tensor<?x8xf32>,
+               %out: tensor<?x8xf32>) -> index {
+  %0 = k3.glu ins(%gate, %up : tensor<?x8xf32>, tensor<?x8xf32>) outs(%out : tensor<?x8xf32>)
+      {activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64} -> tensor<?x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @glu_swiglu(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x8xbf16>
+func.func @glu_swiglu(%gate: tensor<?x8xf32>, %up: tensor<?x8xf32>,
+                      %out: tensor<?x8xbf16>) -> index {
+  %0 = k3.glu ins(%gate, %up : tensor<?x8xf32>, tensor<?x8xf32>) outs(%out : tensor<?x8xbf16>)
+      {activation = #k3.activation<swiglu>} -> tensor<?x8xbf16>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x8xbf16>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @sigmoid_gate(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x8xf32>
+func.func @sigmoid_gate(%x: tensor<?x8xf32>, %gate: tensor<?x8xf32>,
+                        %out: tensor<?x8xf32>) -> index {
+  %0 = k3.sigmoid_gate ins(%x, %gate : tensor<?x8xf32>, tensor<?x8xf32>) outs(%out : tensor<?x8xf32>) -> tensor<?x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}

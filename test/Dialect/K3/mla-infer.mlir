@@ -1,0 +1,58 @@
+// Sizes of the results of the MLA ops are those of the destinations: no dim of a result is left.
+// RUN: k3-opt %s --resolve-ranked-shaped-type-result-dims --canonicalize | FileCheck %s
+
+// CHECK-LABEL: func.func @append(
+// CHECK-SAME: %[[CACHE:arg5]]: tensor<?x16x12xbf16>
+func.func @append(%kv: tensor<?x12xf32>, %norm_weight: tensor<8xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
+                  %page_table: tensor<?x?xi32>,
+                  %cache: tensor<?x16x12xbf16>) -> index {
+  %0 = k3.mla.append ins(%kv, %norm_weight, %cu, %lengths, %page_table
+      : tensor<?x12xf32>, tensor<8xbf16>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%cache : tensor<?x16x12xbf16>) {eps = 1.0e-06 : f64} -> tensor<?x16x12xbf16>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[CACHE]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x16x12xbf16>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @absorb(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x4x12xf32>
+func.func @absorb(%q: tensor<?x4x10xf32>, %kv_b: tensor<4x11x8xbf16>,
+                  %out: tensor<?x4x12xf32>) -> index {
+  %0 = k3.mla.absorb ins(%q, %kv_b : tensor<?x4x10xf32>, tensor<4x11x8xbf16>) outs(%out : tensor<?x4x12xf32>)
+      {nope = 6 : i64} -> tensor<?x4x12xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x4x12xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @attend(
+// CHECK-SAME: %[[OUT:arg5]]: tensor<?x4x8xf32>
+func.func @attend(%q: tensor<?x4x12xf32>, %cache: tensor<?x16x12xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
+                  %page_table: tensor<?x?xi32>,
+                  %out: tensor<?x4x8xf32>) -> index {
+  %0 = k3.mla.attend ins(%q, %cache, %cu, %lengths, %page_table
+      : tensor<?x4x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%out : tensor<?x4x8xf32>) {scale = 0.3 : f64} -> tensor<?x4x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x4x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @expand(
+// CHECK-SAME: %[[OUT:arg2]]: tensor<?x4x5xf32>
+func.func @expand(%x: tensor<?x4x8xf32>, %kv_b: tensor<4x11x8xbf16>,
+                  %out: tensor<?x4x5xf32>) -> index {
+  %0 = k3.mla.expand ins(%x, %kv_b : tensor<?x4x8xf32>, tensor<4x11x8xbf16>) outs(%out : tensor<?x4x5xf32>)
+      {nope = 6 : i64} -> tensor<?x4x5xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x4x5xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
