@@ -100,7 +100,7 @@ Status IndexWriter::addCode() {
     for (const std::string &feature : target->requiredFeatures())
       features.push_back(text(feature));
     auto featureVector = fb.CreateVector(features);
-    auto arch = text(executable.getTarget().getArch()), cpu = text(executable.getTarget().getCpu());
+    auto arch = text(TargetModel::artifactArch), cpu = text(target->cpu);
     auto blob = writeBlob(layout.executables[ordinal]);
     executables.push_back(schema::CreateExecutable(fb, arch, cpu, featureVector, blob));
   }
