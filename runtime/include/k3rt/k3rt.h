@@ -46,6 +46,9 @@ uint32_t k3rt_api_version(void);
 
 /*--- engine ---------------------------------------------------------------------------------------------------------*/
 
+/* How far an opening engine is, in bytes. Called by k3rt_engine_open on its own thread. */
+typedef void (*k3rt_progress_fn)(void *user, uint64_t done, uint64_t total);
+
 typedef struct k3rt_engine_options {
   size_t size;
   uint32_t threads;         /* 0 = all cores this process may use */
@@ -57,6 +60,10 @@ typedef struct k3rt_engine_options {
   int32_t verify_weights;   /* nonzero: check the hash of every embedded weight at open, whatever its size */
   const char *weights_dir;  /* folder of referenced or packed weight files; NULL = as recorded in the artifact */
   uint64_t snapshot_limit;  /* bytes for snapshots, which memory_limit does not count; 0 = no limit */
+  uint64_t random_weights;  /* nonzero: no weight is read, all are made up in memory from this seed, which memory_limit
+                               does not count. For measuring; the only way to run an artifact without weights */
+  k3rt_progress_fn progress; /* called while weights are made up or their hashes checked; NULL = not */
+  void *progress_user;
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -187,6 +194,21 @@ typedef struct k3rt_trace_event {
 } k3rt_trace_event;
 typedef void (*k3rt_trace_fn)(void *user, const k3rt_trace_event *event);
 k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn fn, void *user);
+
+/* Called after every group of dispatches with the time it took from its first kernel call to its last, on all threads. */
+typedef struct k3rt_profile_event {
+  uint32_t phase;    /* 0 prefill, 1 decode: the program that runs */
+  uint32_t section;  /* 0 prologue (embedding), 1 layer, 2 epilogue (head) */
+  int32_t layer;     /* -1 outside layers */
+  uint32_t group;    /* position in its section, or in the layer */
+  int32_t dispatch;  /* position in the group; -1: the whole group */
+  const char *label; /* of the dispatch, "" for a whole group */
+  double seconds;
+} k3rt_profile_event;
+typedef void (*k3rt_profile_fn)(void *user, const k3rt_profile_event *event);
+/* `each_dispatch` nonzero: the dispatches of a group run one after the other, each on all threads, and are reported one
+ * by one; results stay the same, but a step takes longer than it would. `fn` NULL: off, which costs nothing. */
+k3rt_status k3rt_set_profile(k3rt_engine *engine, k3rt_profile_fn fn, void *user, int32_t each_dispatch);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/artifact/WeightStore.h"
 #include "runtime/src/artifact/DType.h"
+#include "runtime/src/artifact/RandomWeights.h"
 #include "runtime/src/base/Hash.h"
 
 namespace k3rt {
@@ -30,10 +31,12 @@ static uint64_t embeddedBytes(const schema::Artifact &index) {
   return total;
 }
 
-Status verifyEmbeddedWeights(const Artifact &artifact) {
+Status verifyEmbeddedWeights(const Artifact &artifact,
+                             const Progress &progress) {
   const schema::Artifact &index = artifact.index();
   if (!index.has_weights() || !index.weights())
     return Status();
+  uint64_t done = 0, total = progress.function ? embeddedBytes(index) : 0;
   for (const auto *weight : *index.weights()) {
     if (!isEmbedded(*weight) || weight->hash() == 0)
       continue;
@@ -45,6 +48,8 @@ Status verifyEmbeddedWeights(const Artifact &artifact) {
                        "%s: weight %s is damaged (its hash does not match)",
                        artifact.path().c_str(), quoted(name).c_str());
     }
+    done += range.length();
+    progress(done, total);
   }
   return Status();
 }
@@ -78,43 +83,61 @@ Status WeightStore::openFiles(const Artifact &artifact,
   return Status();
 }
 
+template <typename TensorOf>
+void WeightStore::bind(const schema::Artifact &index, TensorOf tensorOf) {
+  for (const auto *weight : *index.weights()) {
+    if (!weight->is_expert_group()) {
+      bindings.push_back(tensorOf(*weight, 0));
+      continue;
+    }
+    auto numExperts = uint32_t(weight->shape()->Get(0));
+    std::unique_ptr<const void *[]> table(new const void *[numExperts]);
+    for (uint32_t e = 0; e < numExperts; ++e)
+      table[e] = tensorOf(*weight, e);
+    bindings.push_back(table.get());
+    expertTables.push_back(std::move(table));
+  }
+}
+
 Status WeightStore::open(const Artifact &artifact, const std::string &directory,
-                         bool verifyAll) {
+                         bool verifyAll, const Progress &progress) {
   const schema::Artifact &index = artifact.index();
   K3RT_RETURN_IF_ERROR(openFiles(artifact, directory));
   uint64_t embedded = embeddedBytes(index);
   if (embedded <= readAheadBytes)
     artifact.willNeed(0, artifact.size());
   if (verifyAll || embedded <= alwaysVerifiedBytes)
-    K3RT_RETURN_IF_ERROR(verifyEmbeddedWeights(artifact));
+    K3RT_RETURN_IF_ERROR(verifyEmbeddedWeights(artifact, progress));
   if (!index.weights())
     return Status();
 
   auto base = [&](int32_t file) {
     return file == -1 ? artifact.data() : files[size_t(file)].data();
   };
-  for (const auto *weight : *index.weights()) {
-    uint32_t apart = weight->experts() ? weight->experts()->size() : 0;
-    const char *contiguous =
-        apart == 0 ? base(weight->file()) + weight->range()->offset() : nullptr;
-    if (!weight->is_expert_group()) {
-      bindings.push_back(contiguous);
-      continue;
+  bind(index, [&](const schema::Weight &weight, uint32_t expert) {
+    if (!weight.experts() || weight.experts()->size() == 0) {
+      const schema::Range &range = *weight.range();
+      uint64_t stride = weight.is_expert_group()
+                            ? range.length() / uint64_t(weight.shape()->Get(0))
+                            : 0;
+      return base(weight.file()) + range.offset() + stride * expert;
     }
-    auto numExperts = uint32_t(weight->shape()->Get(0));
-    std::unique_ptr<const void *[]> table(new const void *[numExperts]);
-    for (uint32_t e = 0; e < numExperts; ++e) {
-      if (apart == 0) {
-        table[e] = contiguous + weight->range()->length() / numExperts * e;
-        continue;
-      }
-      bool ownFile = weight->expert_files() && weight->expert_files()->size();
-      int32_t file = ownFile ? weight->expert_files()->Get(e) : weight->file();
-      table[e] = base(file) + weight->experts()->Get(e)->offset();
-    }
-    bindings.push_back(table.get());
-    expertTables.push_back(std::move(table));
-  }
+    bool ownFile = weight.expert_files() && weight.expert_files()->size() != 0;
+    int32_t file = ownFile ? weight.expert_files()->Get(expert) : weight.file();
+    return base(file) + weight.experts()->Get(expert)->offset();
+  });
+  return Status();
+}
+
+Status WeightStore::generate(const schema::Artifact &index, uint64_t seed,
+                             ThreadPool &threads, const Progress &progress) {
+  std::vector<const char *> tensors;
+  K3RT_RETURN_IF_ERROR(
+      makeRandomWeights(index, seed, threads, progress, generated, tensors));
+  if (index.weights())
+    bind(index, [next = tensors.data()](const schema::Weight &, uint32_t) mutable {
+      return *next++;
+    });
   return Status();
 }
 

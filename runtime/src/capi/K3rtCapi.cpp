@@ -65,6 +65,8 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
   options.verifyWeights = read.verify_weights != 0;
   if (read.weights_dir)
     options.weightsDir = read.weights_dir;
+  options.randomWeights = read.random_weights;
+  options.progress = {read.progress, read.progress_user};
   return options;
 }
 
@@ -326,6 +328,14 @@ k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn fn, void *user) {
   if (!engine)
     return K3RT_INVALID_ARGUMENT;
   engine->engine.setTrace(fn, user);
+  return engine->report(Status());
+}
+
+k3rt_status k3rt_set_profile(k3rt_engine *engine, k3rt_profile_fn fn,
+                             void *user, int32_t each_dispatch) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  engine->engine.setProfile(fn, user, each_dispatch != 0);
   return engine->report(Status());
 }
 

@@ -23,16 +23,15 @@ Status Engine::open(const std::string &path, uint64_t offset,
   chosen = options;
   K3RT_RETURN_IF_ERROR(file.open(path, offset));
   const schema::Artifact &index = file.index();
-  if (!index.has_weights())
+  if (!index.has_weights() && options.randomWeights == 0)
     return makeError(K3RT_BAD_ARTIFACT,
                      "%s: compiled without weights: it can be inspected and "
                      "planned, but not run",
                      path.c_str());
   K3RT_RETURN_IF_ERROR(planMemory(index, options, memory));
   K3RT_RETURN_IF_ERROR(kernels.load(file));
-  K3RT_RETURN_IF_ERROR(
-      weights.open(file, options.weightsDir, options.verifyWeights));
   K3RT_RETURN_IF_ERROR(threads.start(memory.threads));
+  K3RT_RETURN_IF_ERROR(openWeights());
   K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, threads));
   K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
   K3RT_RETURN_IF_ERROR(arena.allocate(memory.arena, "the arena"));
@@ -46,6 +45,14 @@ Status Engine::open(const std::string &path, uint64_t offset,
   inBatch.resize(memory.slots);
   openSeconds = secondsNow() - start;
   return Status();
+}
+
+Status Engine::openWeights() {
+  if (chosen.randomWeights != 0)
+    return weights.generate(file.index(), chosen.randomWeights, threads,
+                            chosen.progress);
+  return weights.open(file, chosen.weightsDir, chosen.verifyWeights,
+                      chosen.progress);
 }
 
 Status Engine::openPhase(const schema::Program &encoded) {

@@ -36,6 +36,9 @@ public:
   Status step(const k3rt_batch &batch, k3rt_step_result &out);
 
   void setTrace(k3rt_trace_fn fn, void *user) { executor.setTrace(fn, user); }
+  void setProfile(k3rt_profile_fn fn, void *user, bool eachDispatch) {
+    executor.setProfile(fn, user, eachDispatch);
+  }
   k3rt_stats stats() const;
 
 private:
@@ -60,6 +63,7 @@ private:
     bool present = false;
   };
 
+  Status openWeights();
   Status openPhase(const k3::artifact::Program &encoded);
   Status findSequence(k3rt_sequence handle, uint32_t &index);
   Status findSnapshot(k3rt_snapshot handle, uint32_t &index);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/exec/Executor.h"
+#include "runtime/src/base/Process.h"
 
 #include <algorithm>
 #include <cstring>
@@ -69,16 +70,21 @@ void Executor::runTiles(Job &job, uint32_t first, uint32_t last,
   }
 }
 
+static const char *cString(const flatbuffers::String *string) {
+  return string ? string->c_str() : "";
+}
+
 static std::string textOf(const flatbuffers::String *string) {
   return string ? quoted(string->c_str(), string->size()) : "''";
 }
 
-Status Executor::runGroup(const Program &program, const GroupCode &group) {
+Status Executor::runGroup(const Program &program, const GroupCode &group,
+                          uint32_t first, uint32_t last) {
   Job job{program, group, scratch.data(), scratchStride, {}};
-  threads->parallelFor(group.tiles,
-                       [&job](uint32_t first, uint32_t last, uint32_t thread) {
-                         runTiles(job, first, last, thread);
-                       });
+  threads->parallelFor(
+      last - first, [&job, first](uint32_t begin, uint32_t end, uint32_t thread) {
+        runTiles(job, first + begin, first + end, thread);
+      });
   uint64_t failure = job.failure.load();
   if (failure == 0)
     return Status();
@@ -96,7 +102,8 @@ Status Executor::run(const Program &program, bool withLogits) {
   size_t count = withLogits ? program.groups().size() : program.epilogueBegin();
   for (size_t i = 0; i < count; ++i) {
     const GroupCode &group = program.groups()[i];
-    K3RT_RETURN_IF_ERROR(runGroup(program, group));
+    K3RT_RETURN_IF_ERROR(profile ? runProfiled(program, group)
+                                 : runGroup(program, group, 0, group.tiles));
     if (!trace)
       continue;
     traceGroup(program, group);
@@ -106,8 +113,34 @@ Status Executor::run(const Program &program, bool withLogits) {
   return Status();
 }
 
-static const char *cString(const flatbuffers::String *string) {
-  return string ? string->c_str() : "";
+Status Executor::runProfiled(const Program &program, const GroupCode &group) {
+  k3rt_profile_event event = {};
+  event.phase = program.encoded().phase() == schema::Phase::Decode;
+  event.section = uint32_t(group.section);
+  event.layer = group.layer;
+  event.group = group.position;
+  auto runTimed = [&](uint32_t first, uint32_t last) {
+    double start = secondsNow();
+    Status status = runGroup(program, group, first, last);
+    event.seconds = secondsNow() - start;
+    if (status.ok())
+      profile(profileUser, &event);
+    return status;
+  };
+  if (!profileDispatches) {
+    event.dispatch = -1;
+    event.label = "";
+    return runTimed(0, group.tiles);
+  }
+  uint32_t first = 0;
+  for (uint32_t d = 0; d < group.numDispatches; ++d) {
+    const DispatchCode &code = program.dispatch(group.firstDispatch + d);
+    event.dispatch = int32_t(d);
+    event.label = cString(code.encoded->label());
+    K3RT_RETURN_IF_ERROR(runTimed(first, code.tilesEnd));
+    first = code.tilesEnd;
+  }
+  return Status();
 }
 
 /// The trace's numbers are those of the schema.

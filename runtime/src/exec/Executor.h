@@ -22,6 +22,13 @@ public:
     traceUser = user;
   }
 
+  /// See k3rt_set_profile.
+  void setProfile(k3rt_profile_fn fn, void *user, bool eachDispatch) {
+    profile = fn;
+    profileUser = user;
+    profileDispatches = eachDispatch;
+  }
+
   /// Fills the scratch memory of all threads with NaN.
   void poisonScratch();
 
@@ -33,7 +40,10 @@ public:
 private:
   struct Job;
 
-  Status runGroup(const Program &program, const GroupCode &group);
+  /// Runs tiles [first, last) of a group.
+  Status runGroup(const Program &program, const GroupCode &group,
+                  uint32_t first, uint32_t last);
+  Status runProfiled(const Program &program, const GroupCode &group);
   static void runTiles(Job &job, uint32_t first, uint32_t last,
                        uint32_t thread);
   void traceGroup(const Program &program, const GroupCode &group) const;
@@ -44,6 +54,9 @@ private:
   uint64_t scratchStride = 0;
   k3rt_trace_fn trace = nullptr;
   void *traceUser = nullptr;
+  k3rt_profile_fn profile = nullptr;
+  void *profileUser = nullptr;
+  bool profileDispatches = false;
 };
 
 } // namespace k3rt

@@ -23,25 +23,28 @@ void Program::build(const ProgramParts &programParts,
       if (encoded.buffers()->Get(i)->name()->string_view() == "stream")
         stream = i;
 
-  addGroups(encoded.prologue(), -1);
+  addGroups(encoded.prologue(), Section::prologue, -1);
   const auto *layers = parts.index->layers();
   for (uint32_t i = 0; layers && i < layers->size(); ++i) {
     size_t before = groupCode.size();
     addGroups(encoded.layer_kinds()->Get(layers->Get(i)->kind())->groups(),
-              int32_t(i));
+              Section::layer, int32_t(i));
     if (groupCode.size() > before)
       groupCode.back().endsLayer = true;
   }
   epilogue = groupCode.size();
-  addGroups(encoded.epilogue(), -1);
+  addGroups(encoded.epilogue(), Section::epilogue, -1);
   termValues.resize(terms.size());
 }
 
-void Program::addGroups(const Groups *groups, int32_t layer) {
+void Program::addGroups(const Groups *groups, Section section, int32_t layer) {
   if (!groups)
     return;
+  uint32_t position = 0;
   for (const auto *group : *groups) {
     GroupCode code;
+    code.section = section;
+    code.position = position++;
     code.layer = layer;
     code.firstDispatch = uint32_t(dispatchCode.size());
     if (group->dispatches())

@@ -28,6 +28,8 @@ struct ProgramParts {
   std::array<int32_t *, numInputs> inputs = {};
 };
 
+enum class Section : uint8_t { prologue, layer, epilogue };
+
 /// One kernel call.
 struct DispatchCode {
   k3_kernel_fn function = nullptr;
@@ -43,6 +45,8 @@ struct DispatchCode {
 
 /// Dispatches that may run at the same time.
 struct GroupCode {
+  Section section = Section::layer;
+  uint32_t position = 0; ///< in its section, or in the layer
   uint32_t firstDispatch = 0, numDispatches = 0;
   int32_t layer = -1; ///< -1 outside layers
   bool endsLayer = false;
@@ -84,7 +88,7 @@ private:
   using Groups = flatbuffers::Vector<flatbuffers::Offset<k3::artifact::Group>>;
   static constexpr uint32_t noTerm = UINT32_MAX;
 
-  void addGroups(const Groups *groups, int32_t layer);
+  void addGroups(const Groups *groups, Section section, int32_t layer);
   void addDispatch(const k3::artifact::Dispatch &encoded, int32_t layer);
   uint32_t addTerm(const k3::artifact::Term *encoded);
   void *bindingAddress(const k3::artifact::Binding &binding, int32_t layer);

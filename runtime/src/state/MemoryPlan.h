@@ -6,6 +6,7 @@
 #define K3RT_STATE_MEMORYPLAN_H
 
 #include "runtime/schemas/k3_artifact_generated.h"
+#include "runtime/src/base/Progress.h"
 #include "runtime/src/base/Status.h"
 
 namespace k3rt {
@@ -22,6 +23,8 @@ struct EngineOptions {
   bool poison = false;
   bool verifyWeights = false;
   std::string weightsDir;
+  uint64_t randomWeights = 0; ///< seed; 0 = weights are read
+  Progress progress;
 };
 
 /// Sizes in bytes unless named otherwise. The one place that computes them.

@@ -115,6 +115,72 @@ TEST(Trace, LayersDoNotDependOnWindows) {
   }
 }
 
+struct Timed {
+  std::string what; ///< phase, section, layer, group, dispatch, label
+  double seconds;
+};
+
+void recordTime(void *user, const k3rt_profile_event *event) {
+  std::string what;
+  for (int64_t part : {int64_t(event->phase), int64_t(event->section),
+                       int64_t(event->layer), int64_t(event->group),
+                       int64_t(event->dispatch)})
+    what += std::to_string(part) + " ";
+  static_cast<std::vector<Timed> *>(user)->push_back(
+      {what + event->label, event->seconds});
+}
+
+std::vector<std::string> namesOf(const std::vector<Timed> &times) {
+  std::vector<std::string> out;
+  for (const Timed &time : times)
+    out.push_back(time.what);
+  return out;
+}
+
+TEST(Profile, TimesGroupsOrDispatches) {
+  Folder folder;
+  TestEngine engine(writeModel(folder));
+  k3rt_sequence sequence = engine.create();
+  Oracle oracle;
+  Tokens tokens = prompt(7, 40);
+  std::vector<Timed> times;
+  ASSERT_EQ(k3rt_set_profile(engine.engine, recordTime, &times, 0), K3RT_OK);
+  EXPECT_EQ(engine.feed(sequence, tokens), expected(oracle, tokens).back());
+  EXPECT_EQ(namesOf(times),
+            (std::vector<std::string>{
+                "0 0 -1 0 -1 ", "0 1 0 0 -1 ", "0 1 0 1 -1 ", "0 1 0 2 -1 ",
+                "0 1 1 0 -1 ", "0 1 1 1 -1 ", "0 1 2 0 -1 ", "0 1 2 1 -1 ",
+                "0 1 2 2 -1 ", "0 2 -1 0 -1 "}));
+  double sum = 0;
+  for (const Timed &time : times) {
+    EXPECT_GT(time.seconds, 0);
+    sum += time.seconds;
+  }
+  EXPECT_LE(sum, engine.stats().prefill_seconds);
+
+  // One by one: the same values, the parts of group 0 of a kda layer apart.
+  times.clear();
+  ASSERT_EQ(k3rt_set_profile(engine.engine, recordTime, &times, 1), K3RT_OK);
+  tokens = prompt(8, 41);
+  EXPECT_EQ(engine.feed(sequence, tokens), expected(oracle, tokens).back());
+  std::vector<std::string> names = namesOf(times);
+  ASSERT_EQ(names.size(), 12u);
+  EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 6),
+            (std::vector<std::string>{
+                "0 0 -1 0 0 do_embed", "0 1 0 0 0 do_conv",
+                "0 1 0 0 1 do_chunk_sums", "0 1 0 1 0 do_chunk_scan",
+                "0 1 0 2 0 do_chunk_apply", "0 1 1 0 0 do_append"}));
+  times.clear();
+  EXPECT_EQ(engine.feed(sequence, {4}), oracle.next(4));
+  ASSERT_EQ(times.size(), 8u);
+  EXPECT_EQ(times[2].what, "1 1 0 1 0 do_recurrent_step");
+  EXPECT_EQ(times[7].what, "1 2 -1 0 0 do_head");
+
+  ASSERT_EQ(k3rt_set_profile(engine.engine, nullptr, nullptr, 0), K3RT_OK);
+  engine.feed(sequence, {4});
+  EXPECT_EQ(times.size(), 8u);
+}
+
 TEST(Stats, Count) {
   Folder folder;
   TestEngine engine(writeModel(folder));

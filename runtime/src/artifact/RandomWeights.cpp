@@ -1,0 +1,249 @@
+//===- RandomWeights.cpp - weights made up for measuring -----------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/artifact/RandomWeights.h"
+#include "runtime/src/artifact/DType.h"
+#include "runtime/src/base/Hash.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+
+namespace k3rt {
+
+namespace schema = k3::artifact;
+
+namespace {
+
+constexpr double smallValue = 0.1;
+constexpr int64_t mxBlock = 32; ///< values per scale of MXFP4
+
+enum class Fill { zeros, ones, uniform, codes, scales };
+
+/// How the elements of a weight are made.
+struct Recipe {
+  Fill fill = Fill::zeros;
+  schema::DType dtype = schema::DType::F32;
+  float limit = 0;   ///< of uniform
+  uint8_t scale = 0; ///< the smaller of the two scales
+};
+
+/// One weight, or one expert of a group.
+struct Tensor {
+  Recipe recipe;
+  uint64_t key = 0;
+  uint64_t offset = 0, bytes = 0; ///< in the memory
+  uint64_t firstBlock = 0;        ///< number of its first block among those of all tensors
+};
+
+/// Work is cut into pieces of this size; a multiple of 8.
+constexpr uint64_t blockBytes = 1 << 20;
+
+} // namespace
+
+/// A bijection of 64 bits that looks random (the finalizer of the splitmix64 generator).
+static uint64_t mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+static uint64_t randomWord(uint64_t key, uint64_t position) { return mix(key + (position + 1) * 0x9e3779b97f4a7c15u); }
+
+static std::string_view nameOf(const schema::Weight &weight) {
+  return weight.name() ? weight.name()->string_view() : std::string_view();
+}
+
+/// The exponent byte of a scale under which random E2M1 codes have the variance 1 / inFeatures.
+static uint8_t scaleFor(double inFeatures) {
+  // Mean square of 0, 0.5, 1, 1.5, 2, 3, 4, 6.
+  constexpr double codeVariance = 8.5625;
+  double exponent = std::floor(std::log2(1 / std::sqrt(codeVariance * inFeatures)));
+  return uint8_t(std::clamp(127 + exponent, 0.0, 253.0));
+}
+
+static Recipe recipeOf(const schema::Weight &weight) {
+  std::string_view name = nameOf(weight);
+  auto has = [&](const char *part) { return name.find(part) != std::string_view::npos; };
+  uint32_t rank = weight.shape() ? weight.shape()->size() : 0;
+  int64_t inFeatures = rank != 0 ? weight.shape()->Get(rank - 1) : 1;
+  bool isVector = rank <= (weight.is_expert_group() ? 2u : 1u);
+  Recipe recipe;
+  recipe.dtype = weight.dtype();
+  switch (weight.dtype()) {
+  case schema::DType::I32: // no weight is an i32; 0 is a safe index
+    recipe.fill = Fill::zeros;
+    break;
+  case schema::DType::I8:
+  case schema::DType::U8:
+    recipe.fill = has("scale") ? Fill::scales : Fill::codes;
+    recipe.scale = scaleFor(double(inFeatures) * mxBlock);
+    break;
+  case schema::DType::F32:
+  case schema::DType::BF16:
+    recipe.fill = Fill::uniform;
+    recipe.limit = float(std::sqrt(3 / double(inFeatures)));
+    if (has("A_log") || has("bias"))
+      recipe.limit = float(smallValue);
+    else if (isVector && has("norm"))
+      recipe.fill = Fill::ones;
+    else if (isVector)
+      recipe.limit = float(smallValue);
+    break;
+  }
+  return recipe;
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+static uint64_t floatsFromWord(uint64_t word, float limit) {
+  constexpr float unit = 1.0f / (1u << 31);
+  float pair[2] = {float(int32_t(word)) * unit * limit, float(int32_t(word >> 32)) * unit * limit};
+  memcpy(&word, pair, sizeof(word));
+  return word;
+}
+
+static uint64_t bfloatsFromWord(uint64_t word, float limit) {
+  constexpr float unit = 1.0f / (1u << 15);
+  uint64_t out = 0;
+  for (int i = 0; i < 4; ++i) {
+    float value = float(int16_t(word >> 16 * i)) * unit * limit;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    out |= uint64_t((bits + 0x8000) >> 16) << 16 * i;
+  }
+  return out;
+}
+
+/// Writes make(position) for each of the 8-byte words from `position` on; the last may be cut off.
+template <typename Make> static void writeWords(char *out, uint64_t bytes, uint64_t position, Make make) {
+  for (; bytes >= 8; bytes -= 8, out += 8) {
+    uint64_t word = make(position++);
+    memcpy(out, &word, 8);
+  }
+  if (bytes != 0) {
+    uint64_t word = make(position);
+    memcpy(out, &word, bytes);
+  }
+}
+
+/// Bytes [begin, begin + bytes) of a tensor; begin is a multiple of 8.
+static void fillBytes(const Tensor &tensor, uint64_t begin, uint64_t bytes, char *out) {
+  const Recipe &recipe = tensor.recipe;
+  uint64_t key = tensor.key, position = begin / 8;
+  bool isFloat = recipe.dtype == schema::DType::F32;
+  switch (recipe.fill) {
+  case Fill::zeros: // as the memory comes
+    return;
+  case Fill::ones:
+    return writeWords(out, bytes, position, [=](uint64_t) {
+      return isFloat ? 0x3f8000003f800000u : 0x3f803f803f803f80u;
+    });
+  case Fill::uniform:
+    if (isFloat)
+      return writeWords(out, bytes, position, [=, limit = recipe.limit](uint64_t i) {
+        return floatsFromWord(randomWord(key, i), limit);
+      });
+    return writeWords(out, bytes, position, [=, limit = recipe.limit](uint64_t i) {
+      return bfloatsFromWord(randomWord(key, i), limit);
+    });
+  case Fill::codes:
+    return writeWords(out, bytes, position, [=](uint64_t i) { return randomWord(key, i); });
+  case Fill::scales:
+    return writeWords(out, bytes, position, [=, scale = recipe.scale](uint64_t i) {
+      constexpr uint64_t everyByte = 0x0101010101010101u;
+      return (randomWord(key, i) & everyByte) + scale * everyByte;
+    });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static uint32_t tensorsOf(const schema::Weight &weight) {
+  return weight.is_expert_group() ? uint32_t(weight.shape()->Get(0)) : 1;
+}
+
+/// Of one tensor; checkArtifact has bounded it.
+static uint64_t tensorBytes(const schema::Weight &weight) {
+  uint64_t bytes = elementBytes(weight.dtype());
+  if (weight.shape())
+    for (int64_t size : *weight.shape())
+      bytes *= uint64_t(size);
+  return bytes / tensorsOf(weight);
+}
+
+/// Also bounds the number of tensors: each takes 64 bytes at least.
+static Status allocateAll(const schema::Artifact &index, Allocation &memory) {
+  uint64_t total = 0;
+  for (const auto *weight : *index.weights()) {
+    uint64_t bytes;
+    if (__builtin_mul_overflow(alignTo(tensorBytes(*weight), bufferAlignment), tensorsOf(*weight), &bytes) ||
+        __builtin_add_overflow(total, bytes, &total))
+      return Status(K3RT_OUT_OF_MEMORY, "more random weights than memory can hold");
+  }
+  return memory.allocate(total, "random weights");
+}
+
+static std::vector<Tensor> planTensors(const schema::Artifact &index, uint64_t seed) {
+  std::vector<Tensor> plan;
+  uint64_t offset = 0, block = 0;
+  for (const auto *weight : *index.weights()) {
+    std::string_view name = nameOf(*weight);
+    uint64_t weightKey = mix(seed) ^ hashBytes(name.data(), name.size());
+    Tensor tensor;
+    tensor.recipe = recipeOf(*weight);
+    tensor.bytes = tensorBytes(*weight);
+    for (uint32_t expert = 0; expert < tensorsOf(*weight); ++expert) {
+      tensor.key = mix(weightKey + expert);
+      tensor.offset = offset;
+      tensor.firstBlock = block;
+      plan.push_back(tensor);
+      offset += alignTo(tensor.bytes, bufferAlignment);
+      block += (tensor.bytes + blockBytes - 1) / blockBytes;
+    }
+  }
+  return plan;
+}
+
+Status makeRandomWeights(const schema::Artifact &index, uint64_t seed, ThreadPool &threads, const Progress &progress,
+                         Allocation &memory, std::vector<const char *> &tensors) {
+  tensors.clear();
+  if (!index.weights() || index.weights()->size() == 0)
+    return Status();
+  K3RT_RETURN_IF_ERROR(allocateAll(index, memory));
+  std::vector<Tensor> plan = planTensors(index, seed);
+  const Tensor &last = plan.back();
+  uint64_t numBlocks = last.firstBlock + (last.bytes + blockBytes - 1) / blockBytes;
+  std::atomic<uint64_t> done{0};
+  auto fillBlock = [&](uint64_t block) {
+    auto after = std::upper_bound(plan.begin(), plan.end(), block,
+                                  [](uint64_t number, const Tensor &tensor) { return number < tensor.firstBlock; });
+    const Tensor &tensor = after[-1];
+    uint64_t begin = (block - tensor.firstBlock) * blockBytes;
+    uint64_t bytes = std::min(blockBytes, tensor.bytes - begin);
+    fillBytes(tensor, begin, bytes, memory.data() + tensor.offset + begin);
+    done += bytes;
+  };
+  // Memory that could be allocated has fewer blocks than 32 bits can count.
+  threads.parallelFor(uint32_t(numBlocks), [&](uint32_t first, uint32_t end, uint32_t thread) {
+    for (uint32_t block = first; block < end; ++block) {
+      fillBlock(block);
+      // Thread 0 is the caller's.
+      if (thread == 0)
+        progress(done, memory.size());
+    }
+  });
+  progress(memory.size(), memory.size());
+  for (const Tensor &tensor : plan)
+    tensors.push_back(memory.data() + tensor.offset);
+  return Status();
+}
+
+} // namespace k3rt
