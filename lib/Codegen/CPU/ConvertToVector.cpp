@@ -40,6 +40,7 @@ bool k3::hasEmitter(Operation *op) {
 
 void k3::populateEmitters(RewritePatternSet &patterns, const TargetModel &target) {
   populateLinearEmitter(patterns, target);
+  populateMxContractEmitter(patterns, target);
   populateLatentMoeEmitters(patterns, target);
   populateKdaEmitters(patterns, target);
   populateMlaEmitters(patterns, target);

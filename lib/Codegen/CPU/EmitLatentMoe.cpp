@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "dialects/k3/IR/K3Ops.h"
-#include "lib/Codegen/CPU/DotTile.h"
+#include "lib/Codegen/CPU/DotProducts.h"
 #include "lib/Codegen/CPU/Emitters.h"
 #include "lib/Codegen/CPU/Kernels.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -13,26 +13,18 @@ using namespace mlir::k3;
 
 namespace {
 
-/// For every expert with rows: blocks of weight rows, and for each all slots of the expert, some at a time.
+/// A workgroup owns a range of output features and goes through the experts that have rows. The range of an expert's
+/// matrices is read once for every block of its rows.
 class GroupedContractEmitter {
 public:
   GroupedContractEmitter(OpBuilder &b, const TargetModel &target, MoeGroupedContractOp op)
-      : v(b, op.getLoc(), target), op(op), packed(static_cast<bool>(op.getScale())), sizes(target, packed),
-        depth(cast<MemRefType>(op.getX().getType()).getShape().back()), tile(v, packed, depth) {
-    // The fused gated unit reads two matrices, so half as many rows of each.
-    if (op.getUpWeight())
-      sizes.rows = {2, 1};
-  }
+      : v(b, op.getLoc(), target), op(op), matrixCount(op.getUpWeight() ? 2 : 1),
+        dot(DotProducts::create(v, cast<MemRefType>(op.getWeight().getType()).getElementType(),
+                                cast<MemRefType>(op.getX().getType()).getShape().back(), matrixCount)),
+        columns(v, *dot, matrixCount), topK(v.dim(op.getPerm(), 1)) {}
 
   void emit() {
-    experts = v.subIndex(v.dim(op.getOffsets(), 0), v.index(1));
-    rowCount = v.dim(op.getOut(), 2);
-    topK = v.dim(op.getPerm(), 1);
-    if (packed) {
-      int64_t matrices = op.getUpWeight() ? 2 : 1;
-      decodedScales = v.stackBuffer({matrices * sizes.rows.front(), depth / DotTile::groupSize},
-                                    v.builder().getF32Type());
-    }
+    Value experts = v.subIndex(v.dim(op.getOffsets(), 0), v.index(1));
     v.loop(v.index(0), experts, v.index(1), [&](Value expert) {
       Value begin = v.loadIndex(op.getOffsets(), {expert});
       Value end = v.loadIndex(op.getOffsets(), {v.addIndex(expert, v.index(1))});
@@ -43,32 +35,19 @@ public:
 
 private:
   void emitExpert(Value expert, Value begin, Value end) {
-    SmallVector<std::pair<Value, Value>> matrices; // weight and scale
+    SmallVector<WeightMatrix> matrices;
     auto append = [&](Value weight, Value scale) {
       matrices.push_back({viewExpert(weight, expert), scale ? viewExpert(scale, expert) : Value()});
     };
     append(op.getWeight(), op.getScale());
     if (op.getUpWeight())
       append(op.getUpWeight(), op.getUpScale());
-
-    v.loopBlocks(rowCount, sizes.rows, [&](Value row, int64_t rows) {
-      SmallVector<WeightRow> weightRows;
-      for (auto [weight, scale] : matrices)
-        for (int64_t r = 0; r < rows; ++r) {
-          Value at = v.addIndex(row, v.index(r));
-          Value buffer = v.index(static_cast<int64_t>(weightRows.size()));
-          weightRows.push_back({{weight, {at}}, {decodedScales, {buffer}}});
-          if (packed)
-            tile.decodeScales({scale, {at}}, weightRows.back().scales);
-        }
-      v.loopBlocks(v.subIndex(end, begin), sizes.inputs, [&](Value position, int64_t count) {
-        emitTile(weightRows, row, rows, v.addIndex(begin, position), count);
-      });
-    });
+    v.loopBlocks(v.subIndex(end, begin), dot->getTokenBlocks(),
+                 [&](Value position, int64_t count) { emitSlots(matrices, v.addIndex(begin, position), count); });
   }
 
-  /// `rows` outputs of `count` slots that start at `position` in the sorted order.
-  void emitTile(ArrayRef<WeightRow> weightRows, Value row, int64_t rows, Value position, int64_t count) {
+  /// The outputs of `count` slots from `position` on in the sorted order.
+  void emitSlots(ArrayRef<WeightMatrix> matrices, Value position, int64_t count) {
     SmallVector<MatrixRow> inputs;
     SmallVector<std::pair<Value, Value>> slots; // token and choice
     bool perSlot = cast<MemRefType>(op.getX().getType()).getRank() == 3;
@@ -80,21 +59,18 @@ private:
       if (perSlot)
         inputs.back().at.push_back(slots.back().second);
     }
-    SmallVector<Value> sums = v.reduceAddAll(tile.emit(weightRows, inputs));
-    for (int64_t i = 0; i < count; ++i) {
-      ArrayRef<Value> ofSlot = ArrayRef(sums).slice(i * weightRows.size(), weightRows.size());
-      for (int64_t r = 0; r < rows; ++r) {
-        Value value = op.getUpWeight() ? activate(ofSlot[r], ofSlot[rows + r]) : ofSlot[r];
-        v.storeScalar(value, op.getOut(), {slots[i].first, slots[i].second, v.addIndex(row, v.index(r))});
-      }
-    }
+    dot->setInputs(inputs);
+    columns.emit(matrices, v.dim(op.getOut(), 2), count,
+                 [&](int64_t i, Value column, Value mask, ArrayRef<Value> sums) {
+                   Value value = op.getUpWeight() ? activate(sums[0], sums[1]) : sums[0];
+                   v.storeMasked(value, op.getOut(), {slots[i].first, slots[i].second, column}, mask);
+                 });
   }
 
   Value activate(Value gate, Value up) {
-    MathBuilder m = v.scalar();
     if (*op.getActivation() == Activation::swiglu)
-      return m.swiglu(gate, up);
-    return m.situ(gate, up, op.getBeta().convertToDouble(), op.getLinearBeta().convertToDouble());
+      return v.swiglu(gate, up);
+    return v.situ(gate, up, op.getBeta().convertToDouble(), op.getLinearBeta().convertToDouble());
   }
 
   /// The [n, k] matrix of one expert, out of the [E, n, k] operand or through the table of pointers.
@@ -119,11 +95,10 @@ private:
 
   VectorBuilder v;
   MoeGroupedContractOp op;
-  bool packed;
-  DotTileSizes sizes;
-  int64_t depth;
-  DotTile tile;
-  Value experts, rowCount, topK, decodedScales;
+  int64_t matrixCount;
+  std::unique_ptr<DotProducts> dot;
+  ColumnProducts columns;
+  Value topK;
 };
 
 struct GroupedContractPattern : OpRewritePattern<MoeGroupedContractOp> {

@@ -1,4 +1,4 @@
-//===- EmitLinear.cpp - k3.linear and k3.mx.contract to vector code -*- C++ -*-===//
+//===- EmitLinear.cpp - k3.linear to vector code -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -18,40 +18,31 @@ constexpr int64_t kBlock = 2048;
 /// Up to so many tokens one pass over whole rows is best: there is nothing to keep in a cache.
 constexpr int64_t fewTokens = 8;
 
-/// out[t, n] (+)= sum_k x[t, k] weight[n, k]; `scale` is null unless the weight is packed.
-class ProductEmitter {
+/// out[t, n] (+)= sum_k x[t, k] weight[n, k]
+class LinearEmitter {
 public:
-  ProductEmitter(OpBuilder &b, Location loc, const TargetModel &target, Value x, Value weight, Value scale, Value out,
-                 bool accumulate)
-      : v(b, loc, target), sizes(target, static_cast<bool>(scale)), x(x), weight(weight), scale(scale), out(out),
-        accumulate(accumulate), depth(cast<MemRefType>(x.getType()).getDimSize(1)),
-        tile(v, static_cast<bool>(scale), depth) {}
+  LinearEmitter(OpBuilder &b, const TargetModel &target, LinearOp op)
+      : v(b, op.getLoc(), target), sizes(target), x(op.getX()), weight(op.getWeight()), out(op.getOut()),
+        accumulate(op.getAccumulate()), depth(cast<MemRefType>(x.getType()).getDimSize(1)), tile(v, depth) {}
 
   void emit() {
     tokenCount = v.dim(x, 0);
     rowCount = v.dim(out, 1);
-    if (scale)
-      decodedScales = v.stackBuffer({sizes.rows.front(), depth / DotTile::groupSize}, v.builder().getF32Type());
     if (depth <= kBlock)
       return emitDepthBlock(v.index(0), v.index(depth));
     Value few = v.compare(arith::CmpIPredicate::ule, tokenCount, v.index(fewTokens));
     Value step = v.select(few, v.index(depth), v.index(kBlock));
-    v.loop(v.index(0), v.index(depth), step, [&](Value start) {
-      emitDepthBlock(start, v.minIndex(v.addIndex(start, step), v.index(depth)));
-    });
+    v.loop(v.index(0), v.index(depth), step,
+           [&](Value start) { emitDepthBlock(start, v.minIndex(v.addIndex(start, step), v.index(depth))); });
   }
 
 private:
   /// out (+)= x[:, low:high] weight[:, low:high]^T
   void emitDepthBlock(Value low, Value high) {
     v.loopBlocks(rowCount, sizes.rows, [&](Value row, int64_t rows) {
-      SmallVector<WeightRow> weightRows;
-      for (int64_t r = 0; r < rows; ++r) {
-        Value at = v.addIndex(row, v.index(r));
-        weightRows.push_back({{weight, {at}}, {decodedScales, {v.index(r)}}});
-        if (scale)
-          tile.decodeScales({scale, {at}}, weightRows.back().scales);
-      }
+      SmallVector<MatrixRow> weightRows;
+      for (int64_t r = 0; r < rows; ++r)
+        weightRows.push_back({weight, {v.addIndex(row, v.index(r))}});
       v.loopBlocks(tokenCount, sizes.inputs, [&](Value token, int64_t tokens) {
         SmallVector<MatrixRow> inputs;
         for (int64_t t = 0; t < tokens; ++t)
@@ -88,11 +79,11 @@ private:
 
   VectorBuilder v;
   DotTileSizes sizes;
-  Value x, weight, scale, out;
+  Value x, weight, out;
   bool accumulate;
   int64_t depth;
   DotTile tile;
-  Value tokenCount, rowCount, decodedScales;
+  Value tokenCount, rowCount;
 };
 
 struct LinearPattern : OpRewritePattern<LinearOp> {
@@ -100,22 +91,7 @@ struct LinearPattern : OpRewritePattern<LinearOp> {
   LogicalResult matchAndRewrite(LinearOp op, PatternRewriter &rewriter) const override {
     if (!isa<MemRefType>(op.getX().getType()))
       return rewriter.notifyMatchFailure(op, "expected memrefs");
-    ProductEmitter(rewriter, op.getLoc(), target, op.getX(), op.getWeight(), Value(), op.getOut(), op.getAccumulate())
-        .emit();
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-
-struct MxContractPattern : OpRewritePattern<MxContractOp> {
-  MxContractPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
-  LogicalResult matchAndRewrite(MxContractOp op, PatternRewriter &rewriter) const override {
-    if (!isa<MemRefType>(op.getX().getType()))
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    ProductEmitter(rewriter, op.getLoc(), target, op.getX(), op.getWeight(), op.getScale(), op.getOut(),
-                   op.getAccumulate())
-        .emit();
+    LinearEmitter(rewriter, target, op).emit();
     rewriter.eraseOp(op);
     return success();
   }
@@ -125,5 +101,5 @@ struct MxContractPattern : OpRewritePattern<MxContractOp> {
 } // namespace
 
 void k3::populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<LinearPattern, MxContractPattern>(patterns.getContext(), target);
+  patterns.add<LinearPattern>(patterns.getContext(), target);
 }

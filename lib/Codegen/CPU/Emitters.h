@@ -22,6 +22,7 @@ bool hasEmitter(Operation *op);
 void populateEmitters(RewritePatternSet &patterns, const TargetModel &target);
 
 void populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target);
+void populateMxContractEmitter(RewritePatternSet &patterns, const TargetModel &target);
 void populateLatentMoeEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateKdaEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateMlaEmitters(RewritePatternSet &patterns, const TargetModel &target);

@@ -208,66 +208,6 @@ SmallVector<Value> VectorBuilder::reduceAddAll(ArrayRef<Value> vectors) const {
   return sums;
 }
 
-std::pair<Value, Value> VectorBuilder::deinterleave(Value low, Value high) const {
-  SmallVector<int64_t> even, odd;
-  for (int64_t lane = 0; lane < lanes(); ++lane) {
-    even.push_back(2 * lane);
-    odd.push_back(2 * lane + 1);
-  }
-  return {vector::ShuffleOp::create(b, loc, low, high, even), vector::ShuffleOp::create(b, loc, low, high, odd)};
-}
-
-//===----------------------------------------------------------------------===//
-// MXFP4
-//===----------------------------------------------------------------------===//
-
-Value VectorBuilder::loadBytesPartial(Value memref, ValueRange indices, int64_t count) const {
-  Value raw;
-  if (count == lanes()) {
-    raw = loadRaw(memref, indices, count);
-  } else {
-    VectorType rawType = vectorType().clone(b.getI8Type());
-    Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(rawType));
-    raw = vector::MaskedLoadOp::create(b, loc, rawType, memref, indices, mask(count), none);
-  }
-  return arith::ExtUIOp::create(b, loc, intType(), raw);
-}
-
-Value VectorBuilder::decodeE2M1(Value codes) const {
-  static constexpr float magnitudes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-  auto permute = [&](StringRef intrinsic, ArrayRef<float> table) -> Value {
-    Value values = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(vectorType(), table));
-    return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr(intrinsic), ValueRange{values, codes})
-        .getResult(0);
-  };
-  if (target.avx512) { // the index is the low four bits
-    SmallVector<float> table(std::begin(magnitudes), std::end(magnitudes));
-    for (float magnitude : magnitudes)
-      table.push_back(-magnitude);
-    return permute("llvm.x86.avx512.permvar.sf.512", table);
-  }
-  auto bitAnd = [&](Value x, int32_t mask) { return arith::AndIOp::create(b, loc, x, constantInt(mask)); };
-  auto shift = [&](Value x, int32_t count) { return arith::ShLIOp::create(b, loc, x, constantInt(count)); };
-  Value magnitude;
-  if (target.avx2) // the index is the low three bits
-    magnitude = permute("llvm.x86.avx2.permps", magnitudes);
-  else // exponent and mantissa in their places give the value times 2^-126, for code 1 as a subnormal number
-    magnitude = mul(arith::BitcastOp::create(b, loc, type, shift(bitAnd(codes, 7), 22)), constant(0x1p126));
-  Value bits = arith::BitcastOp::create(b, loc, intType(), magnitude);
-  Value sign = bitAnd(shift(codes, 28), std::numeric_limits<int32_t>::min());
-  return arith::BitcastOp::create(b, loc, type, arith::OrIOp::create(b, loc, bits, sign));
-}
-
-Value VectorBuilder::decodeE8M0(Value codes) const {
-  auto is = [&](int32_t code) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, codes, constantInt(code));
-  };
-  Value bits = arith::ShLIOp::create(b, loc, codes, constantInt(23));
-  bits = arith::SelectOp::create(b, loc, is(0), constantInt(0x00400000), bits);
-  bits = arith::SelectOp::create(b, loc, is(255), constantInt(0x7fc00000), bits);
-  return arith::BitcastOp::create(b, loc, type, bits);
-}
-
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//

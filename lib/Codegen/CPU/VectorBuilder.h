@@ -73,15 +73,6 @@ public:
   /// The sums over the lanes of any number of vectors, as scalars.
   SmallVector<Value> reduceAddAll(ArrayRef<Value> vectors) const;
   Value extract(Value vector, int64_t lane) const;
-  /// Elements of even and of odd position of the 2 * lanes elements of `low` and `high`.
-  std::pair<Value, Value> deinterleave(Value low, Value high) const;
-  /// `lanes` elements of a memref of i8, zero-extended to i32.
-  Value loadBytes(Value memref, ValueRange indices) const { return loadBytesPartial(memref, indices, lanes()); }
-  Value loadBytesPartial(Value memref, ValueRange indices, int64_t count) const;
-  /// Values of the E2M1 codes in the low four bits of i32 lanes; the other bits are ignored.
-  Value decodeE2M1(Value codes) const;
-  /// Values of E8M0 codes, i32 lanes in 0 .. 255: 2^(code - 127), also for 0 (subnormal); 255 is NaN.
-  Value decodeE8M0(Value codes) const;
   /// A vector of bf16 bits (i16) to f32, and back with round to nearest even.
   Value widen(Value bits) const;
   Value narrow(Value vector) const;

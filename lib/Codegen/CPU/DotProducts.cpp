@@ -1,0 +1,90 @@
+//===- DotProducts.cpp - input rows times rows of stored weights -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/CPU/DotProducts.h"
+#include "lib/Codegen/CPU/MxFp4.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+namespace {
+
+class FloatDotProducts : public DotProducts {
+public:
+  FloatDotProducts(const VectorBuilder &v, int64_t depth) : v(v), tile(v, depth), sizes(v.getTarget()), depth(depth) {}
+
+  ArrayRef<int64_t> getTokenBlocks() const override { return sizes.inputs; }
+  int64_t getWeightRows(int64_t) const override { return sizes.rows.front(); }
+  void setInputs(ArrayRef<MatrixRow> rows) override { inputs.assign(rows.begin(), rows.end()); }
+
+  SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t) override {
+    SmallVector<MatrixRow> rows;
+    for (const WeightRow &row : weights)
+      rows.push_back(row.weight);
+    return v.reduceAddAll(tile.emit(rows, inputs, v.index(0), v.index(depth)));
+  }
+
+private:
+  VectorBuilder v;
+  DotTile tile;
+  DotTileSizes sizes;
+  int64_t depth;
+  SmallVector<MatrixRow> inputs;
+};
+
+} // namespace
+
+std::unique_ptr<DotProducts> DotProducts::create(const VectorBuilder &v, Type element, int64_t depth,
+                                                 int64_t matrices) {
+  if (element.isInteger(8))
+    return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2));
+  return std::make_unique<FloatDotProducts>(v, depth);
+}
+
+ColumnProducts::ColumnProducts(const VectorBuilder &v, DotProducts &dot, int64_t matrices)
+    : v(v), dot(dot),
+      block(v.stackBuffer({dot.getTokenBlocks().front() * matrices, v.lanes()}, v.builder().getF32Type())) {}
+
+void ColumnProducts::emit(ArrayRef<WeightMatrix> matrices, Value columns, int64_t tokens, Finish finish) {
+  int64_t count = matrices.size(), lanes = v.lanes();
+  auto emitRows = [&](int64_t firstMatrix, int64_t lastMatrix, Value column, Value lane, int64_t rows) {
+    SmallVector<WeightRow> weights;
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t m = firstMatrix; m < lastMatrix; ++m) {
+        Value row = v.addIndex(v.addIndex(column, lane), v.index(r));
+        weights.push_back({{matrices[m].weight, {row}}, {matrices[m].scale, {row}}});
+      }
+    SmallVector<Value> sums = dot.emit(weights, rows);
+    const Value *sum = sums.begin();
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t m = firstMatrix; m < lastMatrix; ++m)
+          v.storeScalar(*sum++, block, {v.index(t * count + m), v.addIndex(lane, v.index(r))});
+  };
+  // The sums of `size` columns, `weightRows` weight rows at a time: of all matrices, or of one after the other.
+  auto emitBlock = [&](Value column, Value size, int64_t weightRows) {
+    int64_t together = weightRows >= count ? count : 1, rows = std::min(weightRows / together, lanes);
+    for (int64_t m = 0; m < count; m += together)
+      v.loop(v.index(0), size, v.index(rows), [&](Value lane) { emitRows(m, m + together, column, lane, rows); });
+  };
+  auto finishBlock = [&](Value column, Value mask) {
+    for (int64_t t = 0; t < tokens; ++t) {
+      SmallVector<Value> sums;
+      for (int64_t m = 0; m < count; ++m)
+        sums.push_back(v.load(block, {v.index(t * count + m), v.index(0)}));
+      finish(t, column, mask, sums);
+    }
+  };
+  // Whole vectors of columns, then the columns that fill none.
+  Value whole = v.mulIndex(v.divIndex(columns, v.index(lanes)), v.index(lanes));
+  v.loop(v.index(0), whole, v.index(lanes), [&](Value column) {
+    emitBlock(column, v.index(lanes), dot.getWeightRows(tokens));
+    finishBlock(column, v.mask(lanes));
+  });
+  Value rest = v.subIndex(columns, whole);
+  v.ifThen(v.compare(arith::CmpIPredicate::ne, rest, v.index(0)), [&] {
+    emitBlock(whole, rest, 1);
+    finishBlock(whole, v.mask(rest));
+  });
+}

@@ -1,0 +1,58 @@
+//===- DotProducts.h - input rows times rows of stored weights -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3_CODEGEN_CPU_DOTPRODUCTS_H
+#define K3_CODEGEN_CPU_DOTPRODUCTS_H
+
+#include "lib/Codegen/CPU/DotTile.h"
+#include <memory>
+
+namespace mlir::k3 {
+
+/// A weight as it is stored: f32 or bf16 [n, k], or bytes of MXFP4 codes [n, k / 2] with their E8M0 scales [n, k / 32].
+struct WeightMatrix {
+  Value weight, scale;
+};
+
+struct WeightRow {
+  MatrixRow weight, scale;
+};
+
+/// Emits dot products of input rows with rows of stored weights.
+class DotProducts {
+public:
+  /// For `matrices` weights of `element` type with `depth` = k elements in a row.
+  static std::unique_ptr<DotProducts> create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices);
+  virtual ~DotProducts() = default;
+
+  /// How many input rows one call may take, largest first; the last is 1.
+  virtual ArrayRef<int64_t> getTokenBlocks() const = 0;
+  /// How many weight rows, of all matrices together, one call should take with `tokens` input rows.
+  virtual int64_t getWeightRows(int64_t tokens) const = 0;
+  /// Chooses the input rows of the next calls.
+  virtual void setInputs(ArrayRef<MatrixRow> rows) = 0;
+  /// The f32 sums of every input row with every one of `weights`, input row by input row. The next call takes the
+  /// weight rows `stride` rows further.
+  virtual SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t stride) = 0;
+};
+
+/// Emits all columns of the products of the current input rows with one or more matrices. For each block of columns,
+/// `finish(token, column, mask, sums)` stores what it makes of the vectors of sums, one per matrix.
+class ColumnProducts {
+public:
+  using Finish = function_ref<void(int64_t token, Value column, Value mask, ArrayRef<Value> sums)>;
+  ColumnProducts(const VectorBuilder &v, DotProducts &dot, int64_t matrices);
+  /// `columns`: rows of each of the matrices.
+  void emit(ArrayRef<WeightMatrix> matrices, Value columns, int64_t tokens, Finish finish);
+
+private:
+  VectorBuilder v;
+  DotProducts &dot;
+  /// Sums of a vector of columns, [tokens * matrices, lanes].
+  Value block;
+};
+
+} // namespace mlir::k3
+
+#endif // K3_CODEGEN_CPU_DOTPRODUCTS_H

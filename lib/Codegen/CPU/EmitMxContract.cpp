@@ -1,0 +1,49 @@
+//===- EmitMxContract.cpp - k3.mx.contract to vector code -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "dialects/k3/IR/K3Ops.h"
+#include "lib/Codegen/CPU/DotProducts.h"
+#include "lib/Codegen/CPU/Emitters.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+static void emitMxContract(OpBuilder &b, const TargetModel &target, MxContractOp op) {
+  VectorBuilder v(b, op.getLoc(), target);
+  std::unique_ptr<DotProducts> dot = DotProducts::create(v, b.getI8Type(), getStaticNamedDim(op, "k"), /*matrices=*/1);
+  ColumnProducts columns(v, *dot, /*matrices=*/1);
+  WeightMatrix matrix{op.getWeight(), op.getScale()};
+  Value out = op.getOut();
+  v.loopBlocks(v.dim(op.getX(), 0), dot->getTokenBlocks(), [&](Value first, int64_t tokens) {
+    SmallVector<MatrixRow> rows;
+    for (int64_t t = 0; t < tokens; ++t)
+      rows.push_back({op.getX(), {v.addIndex(first, v.index(t))}});
+    dot->setInputs(rows);
+    columns.emit(matrix, v.dim(out, 1), tokens, [&](int64_t t, Value column, Value mask, ArrayRef<Value> sums) {
+      SmallVector<Value> at = rows[t].index(column);
+      Value sum = sums.front();
+      if (op.getAccumulate())
+        sum = v.add(v.loadMasked(out, at, mask), sum);
+      v.storeMasked(sum, out, at, mask);
+    });
+  });
+}
+
+namespace {
+struct MxContractPattern : OpRewritePattern<MxContractOp> {
+  MxContractPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
+  LogicalResult matchAndRewrite(MxContractOp op, PatternRewriter &rewriter) const override {
+    if (!isa<MemRefType>(op.getWeight().getType()) || ShapedType::isDynamic(getStaticNamedDim(op, "k")))
+      return rewriter.notifyMatchFailure(op, "expected memrefs and a static contraction size");
+    emitMxContract(rewriter, target, op);
+    rewriter.eraseOp(op);
+    return success();
+  }
+  TargetModel target;
+};
+} // namespace
+
+void k3::populateMxContractEmitter(RewritePatternSet &patterns, const TargetModel &target) {
+  patterns.add<MxContractPattern>(patterns.getContext(), target);
+}

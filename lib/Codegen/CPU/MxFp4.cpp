@@ -1,0 +1,268 @@
+//===- MxFp4.cpp - MXFP4 weights decoded in registers -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/CPU/MxFp4.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+static Value bitcast(const VectorBuilder &v, Value vector, Type element, int64_t lanes) {
+  return vector::BitCastOp::create(v.builder(), v.getLoc(), VectorType::get({lanes}, element), vector);
+}
+static Value asInt(const VectorBuilder &v, Value vector) {
+  return bitcast(v, vector, v.builder().getI32Type(), v.lanes());
+}
+static Value asFloat(const VectorBuilder &v, Value vector) {
+  return bitcast(v, vector, v.builder().getF32Type(), v.lanes());
+}
+
+//===----------------------------------------------------------------------===//
+// Codes
+//===----------------------------------------------------------------------===//
+
+Value MxFp4Decoder::loadLine(const MatrixRow &row, Value line, int64_t groups) const {
+  OpBuilder &b = v.builder();
+  Value first = v.mulIndex(line, v.index(lineBytes()));
+  if (groups == lineGroups())
+    return bitcast(v, v.loadRaw(row.matrix, row.index(first), lineBytes()), b.getI32Type(), v.lanes());
+  auto type = VectorType::get({v.lanes()}, b.getI32Type());
+  Value codes = arith::ConstantOp::create(b, v.getLoc(), b.getZeroAttr(type));
+  for (int64_t group = 0; group < groups; ++group) {
+    Value column = v.addIndex(first, v.index(group * groupBytes));
+    Value part = bitcast(v, v.loadRaw(row.matrix, row.index(column), groupBytes), b.getI32Type(), groupBytes / 4);
+    codes = vector::InsertStridedSliceOp::create(b, v.getLoc(), part, codes, ArrayRef<int64_t>{group * groupBytes / 4},
+                                                 ArrayRef<int64_t>{1});
+  }
+  return codes;
+}
+
+Value MxFp4Decoder::decode(Value codes, int64_t part) const {
+  return lookUp(part == 0 ? codes : shift(codes, static_cast<int32_t>(-4 * part)));
+}
+
+Value MxFp4Decoder::shift(Value bits, int32_t left) const {
+  if (left < 0)
+    return arith::ShRUIOp::create(v.builder(), v.getLoc(), bits, v.constantInt(-left));
+  return arith::ShLIOp::create(v.builder(), v.getLoc(), bits, v.constantInt(left));
+}
+
+/// Values of the codes in the low four bits of the lanes; the other bits are ignored.
+Value MxFp4Decoder::lookUp(Value codes) const {
+  static constexpr float magnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  auto permute = [&](StringRef intrinsic, ArrayRef<float> table) {
+    Value values = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(v.vectorType(), table));
+    return LLVM::CallIntrinsicOp::create(b, loc, v.vectorType(), b.getStringAttr(intrinsic), ValueRange{values, codes})
+        .getResult(0);
+  };
+  if (v.getTarget().avx512) { // looks at four bits
+    SmallVector<float> table(std::begin(magnitudes), std::end(magnitudes));
+    for (float magnitude : magnitudes)
+      table.push_back(-magnitude);
+    return permute("llvm.x86.avx512.permvar.sf.512", table);
+  }
+  Value top = shift(codes, 28);
+  if (v.getTarget().avx2) { // looks at three bits
+    // The table has the code in its top bits already, so that xor with all of the code leaves only its sign.
+    SmallVector<float> table;
+    for (uint32_t code = 0; code < 8; ++code)
+      table.push_back(llvm::bit_cast<float>(llvm::bit_cast<uint32_t>(magnitudes[code]) ^ code << 28));
+    return asFloat(v, arith::XOrIOp::create(b, loc, asInt(v, permute("llvm.x86.avx2.permps", table)), top));
+  }
+  // With exponent e and mantissa m, 2^(e - 1) (1 + m / 2) is the value except where e = 0: there 0.5 and 0.75 stand for
+  // 0 and 0.5.
+  auto maskBits = [&](Value bits, uint32_t mask) {
+    return arith::AndIOp::create(b, loc, bits, v.constantInt(llvm::bit_cast<int32_t>(mask)));
+  };
+  Value code = maskBits(codes, 7);
+  Value normal = asFloat(v, arith::AddIOp::create(b, loc, shift(code, 22), v.constantInt(126 << 23)));
+  Value small = v.sub(normal, v.constant(0.5));
+  Value isSmall = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, code, v.constantInt(2));
+  Value magnitude = arith::SelectOp::create(b, loc, isSmall, v.add(small, small), normal);
+  return asFloat(v, arith::OrIOp::create(b, loc, asInt(v, magnitude), maskBits(top, 0x80000000u)));
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// Bits of the f32 of E8M0 codes (i32).
+static Value decodeE8M0(const MathBuilder &m, Value codes) {
+  OpBuilder &b = m.builder();
+  Location loc = m.getLoc();
+  // Codes 1 to 254 are the exponent; 0 is half of the smallest normal number.
+  Value bits = arith::ShLIOp::create(b, loc, codes, m.constantInt(23));
+  bits = arith::MaxUIOp::create(b, loc, bits, m.constantInt(0x00400000));
+  Value isNan = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, codes, m.constantInt(255));
+  return arith::SelectOp::create(b, loc, isNan, m.constantInt(0x7fc00000), bits);
+}
+
+void MxFp4Decoder::decodeScales(const MatrixRow &from, const MatrixRow &to, int64_t groups) const {
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  int64_t whole = groups - groups % v.lanes();
+  if (whole > 0)
+    v.loop(v.index(0), v.index(whole), v.index(v.lanes()), [&](Value group) {
+      Value codes = v.loadRaw(from.matrix, from.index(group), v.lanes());
+      codes = arith::ExtUIOp::create(b, loc, v.vectorType().clone(b.getI32Type()), codes);
+      v.store(asFloat(v, decodeE8M0(v, codes)), to.matrix, to.index(group));
+    });
+  if (whole < groups)
+    v.loop(v.index(whole), v.index(groups), v.index(1), [&](Value group) {
+      Value code = memref::LoadOp::create(b, loc, from.matrix, from.index(group));
+      Value bits = decodeE8M0(v.scalar(), arith::ExtUIOp::create(b, loc, b.getI32Type(), code));
+      v.storeScalar(arith::BitcastOp::create(b, loc, b.getF32Type(), bits), to.matrix, to.index(group));
+    });
+}
+
+Value MxFp4Decoder::loadScales(const MatrixRow &row, Value line) const {
+  Value first = v.mulIndex(line, v.index(lineGroups()));
+  Value scales = v.loadRaw(row.matrix, row.index(first), lineGroups());
+  SmallVector<int64_t> groupOfLane;
+  for (int64_t lane = 0; lane < v.lanes(); ++lane)
+    groupOfLane.push_back(lane / (v.lanes() / lineGroups()));
+  return vector::ShuffleOp::create(v.builder(), v.getLoc(), scales, scales, groupOfLane);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// Up to so many input rows, the sums of a line are scaled; with more it is cheaper to scale its weights.
+static constexpr int64_t scaleSumsUpTo = 4;
+/// Bytes that codes are asked for ahead, at least.
+static constexpr int64_t prefetchDistance = 1536;
+
+MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights)
+    : v(v), decoder(v), depth(depth) {
+  if (v.getTarget().vectorRegisters >= 32)
+    tokenBlocks = {8, 4, 2, 1}; // 16 accumulators
+  else
+    tokenBlocks = {4, 2, 1};
+  int64_t lines = llvm::divideCeil(depth, decoder.lineWeights());
+  Type f32 = v.builder().getF32Type();
+  inputs = v.stackBuffer({lines * tokenBlocks.front() * decoder.lineWeights()}, f32);
+  scales = v.stackBuffer({maxWeights, lines * decoder.lineGroups()}, f32);
+  for (int64_t row = 0; row < maxWeights; ++row)
+    for (int64_t group = depth / MxFp4Decoder::groupSize; group < lines * decoder.lineGroups(); ++group)
+      v.storeScalar(v.scalar().constant(0.0), scales, {v.index(row), v.index(group)});
+}
+
+int64_t MxFp4DotProducts::getWeightRows(int64_t tokens) const {
+  // One long stream per matrix is what the hardware follows best. With many input rows it is the loads of these that a
+  // second row saves.
+  return tokens <= 2 ? 1 : 2;
+}
+
+Value MxFp4DotProducts::inputIndex(Value line, int64_t token, int64_t part) const {
+  Value start = v.mulIndex(line, v.index(tokens * decoder.lineWeights()));
+  return v.addIndex(start, v.index(token * decoder.lineWeights() + part * v.lanes()));
+}
+
+void MxFp4DotProducts::setInputs(ArrayRef<MatrixRow> rows) {
+  tokens = rows.size();
+  int64_t lines = depth / decoder.lineWeights();
+  int64_t rest = depth % decoder.lineWeights() / MxFp4Decoder::groupSize;
+  if (lines > 0)
+    v.loop(v.index(0), v.index(lines), v.index(1), [&](Value line) { setLine(rows, line, decoder.lineGroups()); });
+  if (rest > 0)
+    setLine(rows, v.index(lines), rest);
+}
+
+/// Takes the even and the odd elements of consecutive vectors apart until each vector has elements of one remainder.
+static void separate(const VectorBuilder &v, ArrayRef<Value> vectors, int64_t remainder, int64_t step,
+                     function_ref<void(Value, int64_t)> take) {
+  if (vectors.size() == 1)
+    return take(vectors.front(), remainder);
+  SmallVector<int64_t> lanes[2];
+  for (int64_t lane = 0; lane < 2 * v.lanes(); ++lane)
+    lanes[lane % 2].push_back(lane);
+  for (int64_t odd : {0, 1}) {
+    SmallVector<Value> picked;
+    for (size_t i = 0; i < vectors.size(); i += 2)
+      picked.push_back(vector::ShuffleOp::create(v.builder(), v.getLoc(), vectors[i], vectors[i + 1], lanes[odd]));
+    separate(v, picked, remainder + odd * step, 2 * step, take);
+  }
+}
+
+void MxFp4DotProducts::setLine(ArrayRef<MatrixRow> rows, Value line, int64_t groups) {
+  Value first = v.mulIndex(line, v.index(decoder.lineWeights()));
+  for (auto [token, row] : llvm::enumerate(rows)) {
+    SmallVector<Value> vectors;
+    for (int64_t offset = 0; offset < decoder.lineWeights(); offset += v.lanes())
+      vectors.push_back(offset < groups * MxFp4Decoder::groupSize
+                            ? v.load(row.matrix, row.index(v.addIndex(first, v.index(offset))))
+                            : v.zero());
+    separate(v, vectors, /*remainder=*/0, /*step=*/1, [&, token = token](Value vector, int64_t part) {
+      v.store(vector, inputs, inputIndex(line, token, part));
+    });
+  }
+}
+
+SmallVector<Value> MxFp4DotProducts::emitLine(ArrayRef<WeightRow> weights, Value line, int64_t groups,
+                                              ValueRange sums) const {
+  int64_t count = weights.size();
+  bool scaleSums = tokens <= scaleSumsUpTo;
+  SmallVector<Value> codes, lineScales, next(sums), lineSums(sums.size());
+  for (const WeightRow &row : weights) {
+    codes.push_back(decoder.loadLine(row.weight, line, groups));
+    lineScales.push_back(decoder.loadScales(row.scale, line));
+  }
+  for (int64_t part = 0; part < MxFp4Decoder::parts; ++part) {
+    SmallVector<Value> w;
+    for (int64_t r = 0; r < count; ++r) {
+      w.push_back(decoder.decode(codes[r], part));
+      if (!scaleSums)
+        w.back() = v.mul(w.back(), lineScales[r]);
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      Value x = v.load(inputs, {inputIndex(line, t, part)});
+      for (int64_t r = 0; r < count; ++r) {
+        Value &sum = scaleSums ? lineSums[t * count + r] : next[t * count + r];
+        sum = sum ? v.fma(w[r], x, sum) : v.mul(w[r], x);
+      }
+    }
+  }
+  if (scaleSums)
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t r = 0; r < count; ++r)
+        next[t * count + r] = v.fma(lineSums[t * count + r], lineScales[r], next[t * count + r]);
+  return next;
+}
+
+/// Asks for the codes that are read at this place of the row in one of the next calls: rows are short, so what follows
+/// in memory is not always what is read next.
+void MxFp4DotProducts::prefetch(const WeightRow &row, Value line, int64_t stride) const {
+  int64_t calls = llvm::divideCeil(prefetchDistance, stride * depth / 2);
+  MatrixRow ahead{row.weight.matrix, {v.addIndex(row.weight.at.front(), v.index(calls * stride))}};
+  memref::PrefetchOp::create(v.builder(), v.getLoc(), ahead.matrix,
+                             ahead.index(v.mulIndex(line, v.index(decoder.lineBytes()))), /*isWrite=*/false,
+                             /*localityHint=*/3, /*isDataCache=*/true);
+}
+
+SmallVector<Value> MxFp4DotProducts::emit(ArrayRef<WeightRow> weights, int64_t stride) {
+  SmallVector<WeightRow> rows(weights);
+  for (auto [r, row] : llvm::enumerate(rows)) {
+    MatrixRow decoded{scales, {v.index(r)}};
+    decoder.decodeScales(row.scale, decoded, depth / MxFp4Decoder::groupSize);
+    row.scale = decoded;
+  }
+  SmallVector<Value> sums(tokens * rows.size(), v.zero());
+  int64_t lines = depth / decoder.lineWeights();
+  int64_t rest = depth % decoder.lineWeights() / MxFp4Decoder::groupSize;
+  if (lines > 0)
+    sums = v.loop(v.index(0), v.index(lines), v.index(1), sums, [&](Value line, ValueRange args) {
+      for (const WeightRow &row : rows)
+        prefetch(row, line, stride);
+      return emitLine(rows, line, decoder.lineGroups(), args);
+    });
+  if (rest > 0)
+    sums = emitLine(rows, v.index(lines), rest, sums);
+  return v.reduceAddAll(sums);
+}

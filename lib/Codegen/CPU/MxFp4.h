@@ -1,0 +1,80 @@
+//===- MxFp4.h - MXFP4 weights decoded in registers -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// A group is 32 weights: 16 bytes of E2M1 codes, weight 2j in the low and 2j + 1 in the high half of byte j, and one
+// E8M0 scale, 2^(code - 127), 255 = NaN.
+//
+// A vector of L i32 lanes is filled with codes as they lie in memory: a line of 8 L weights. Shifted right by 4 i it
+// has weight 8 l + i of the line in the low bits of lane l, which one look-up turns into f32, with no masking. To
+// match, the input rows are put into the same order once, before they meet all the weight rows. Four neighbouring lanes
+// belong to one group, so one vector of scales serves all eight vectors of a line.
+//
+//===----------------------------------------------------------------------===//
+#ifndef K3_CODEGEN_CPU_MXFP4_H
+#define K3_CODEGEN_CPU_MXFP4_H
+
+#include "lib/Codegen/CPU/DotProducts.h"
+
+namespace mlir::k3 {
+
+/// Values of packed codes and scales; exact for all of them.
+class MxFp4Decoder {
+public:
+  static constexpr int64_t groupSize = 32, groupBytes = 16;
+  /// Vectors of weights in a line.
+  static constexpr int64_t parts = 8;
+
+  explicit MxFp4Decoder(const VectorBuilder &v) : v(v) {}
+  int64_t lineBytes() const { return 4 * v.lanes(); }
+  int64_t lineWeights() const { return parts * v.lanes(); }
+  int64_t lineGroups() const { return lineWeights() / groupSize; }
+
+  /// The codes of line `line` of a row. Only the first `groups` groups are read, the others are 0.
+  Value loadLine(const MatrixRow &row, Value line, int64_t groups) const;
+  /// Weights 8 l + `part` of a line.
+  Value decode(Value codes, int64_t part) const;
+  /// Decodes the `groups` scales of row `from` (i8) into row `to` (f32).
+  void decodeScales(const MatrixRow &from, const MatrixRow &to, int64_t groups) const;
+  /// The decoded scales of a line, each in the lanes of its group.
+  Value loadScales(const MatrixRow &row, Value line) const;
+
+private:
+  Value lookUp(Value codes) const;
+  Value shift(Value bits, int32_t left) const;
+
+  VectorBuilder v;
+};
+
+class MxFp4DotProducts : public DotProducts {
+public:
+  /// `depth` is a multiple of 32. A call takes up to `maxWeights` weight rows.
+  MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights);
+
+  ArrayRef<int64_t> getTokenBlocks() const override { return tokenBlocks; }
+  int64_t getWeightRows(int64_t tokens) const override;
+  void setInputs(ArrayRef<MatrixRow> rows) override;
+  SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t stride) override;
+
+private:
+  void setLine(ArrayRef<MatrixRow> rows, Value line, int64_t groups);
+  SmallVector<Value> emitLine(ArrayRef<WeightRow> weights, Value line, int64_t groups, ValueRange sums) const;
+  void prefetch(const WeightRow &row, Value line, int64_t stride) const;
+  /// Where vector `part` of line `line` of an input row is.
+  Value inputIndex(Value line, int64_t token, int64_t part) const;
+
+  VectorBuilder v;
+  MxFp4Decoder decoder;
+  int64_t depth;
+  SmallVector<int64_t> tokenBlocks;
+  int64_t tokens = 0;
+  /// The input rows in the order of the weights, [lines, tokens, 8 L]; 0 beyond `depth`.
+  Value inputs;
+  /// The decoded scales of each weight row, [maxWeights, groups of all lines]; 0 beyond `depth`.
+  Value scales;
+};
+
+} // namespace mlir::k3
+
+#endif // K3_CODEGEN_CPU_MXFP4_H
