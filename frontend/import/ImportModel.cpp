@@ -98,7 +98,10 @@ private:
 
   /// Says where in the layer the ops that follow come from.
   void at(StringRef site) { loc = NameLoc::get(builder.getStringAttr(site), functionLoc); }
-  Value createIndex(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
+  Value createIndex(int64_t value) {
+    Location constantLoc = NameLoc::get(builder.getStringAttr("c" + Twine(value)), functionLoc);
+    return arith::ConstantIndexOp::create(builder, constantLoc, value);
+  }
   /// A new destination of `[T, hidden]`.
   Value createDestination();
   Value createNorm(Value x, StringRef weightKey);
@@ -303,7 +306,8 @@ void FunctionImporter::finish(ValueRange results, ArrayRef<DictionaryAttr> resul
 //===----------------------------------------------------------------------===//
 
 Value FunctionImporter::createDestination() {
-  return tensor::EmptyOp::create(builder, loc, {rows, builder.getIndexAttr(config.hidden_size)}, model.activationType);
+  Location destinationLoc = NameLoc::get(builder.getStringAttr("out"), loc);
+  return tensor::EmptyOp::create(builder, destinationLoc, {rows, builder.getIndexAttr(config.hidden_size)}, model.activationType);
 }
 
 Value FunctionImporter::createNorm(Value x, StringRef weightKey) {
@@ -320,14 +324,16 @@ Value FunctionImporter::createSource(Value stream, Value sources, StringRef pref
   }
   Value norm = addWeight((prefix + "_norm.weight").str()), projection = addWeight((prefix + "_proj.weight").str());
   Value destination = createDestination();
-  return AttnResMixOp::create(builder, loc, destination.getType(), stream, sources, norm, projection,
+  Location mixLoc = NameLoc::get(builder.getStringAttr(prefix), loc);
+  return AttnResMixOp::create(builder, mixLoc, destination.getType(), stream, sources, norm, projection,
                               /*out_weight=*/Value(), destination, f64(config.rms_norm_eps), /*out_eps=*/FloatAttr(),
                               KernelConfigAttr())
       .getResult(0);
 }
 
 Value FunctionImporter::createAccumulate(Value delta, Value slot, Value stream, bool init) {
-  return AttnResAccumulateOp::create(builder, loc, stream.getType(), delta, slot, stream,
+  Location streamLoc = NameLoc::get(builder.getStringAttr("stream"), loc);
+  return AttnResAccumulateOp::create(builder, streamLoc, stream.getType(), delta, slot, stream,
                                      init ? builder.getUnitAttr() : UnitAttr(), KernelConfigAttr())
       .getResult(0);
 }
@@ -455,7 +461,6 @@ void FunctionImporter::importLayer(const LayerKind &kind) {
     slot = addScalar("slot");
     mlpSources = addScalar("mlp_sources");
   } else {
-    at("slot");
     slot = createIndex(0);
   }
 

@@ -47,8 +47,12 @@ private:
     SmallVector<OpFoldResult> all = {rows};
     for (int64_t size : sizes)
       all.push_back(index(size));
-    return createEmpty(b, loc, all, element);
+    return createEmpty(b, NameLoc::get(b.getStringAttr("out"), loc), all, element);
   }
+
+  /// The location of a part: named after its weight, or after the sublayer and what it does.
+  Location at(Value weight) const;
+  Location at(StringRef part) const;
 
   Sequences getSequences(Value seq);
   Value toPool(Value state) { return cast1(state, getPoolType(state.getType())); }
@@ -85,6 +89,23 @@ struct ExpandModelOpsPass : k3::impl::ExpandModelOpsBase<ExpandModelOpsPass> {
 // Pieces
 //===----------------------------------------------------------------------===//
 
+Location Expander::at(Value weight) const {
+  auto name = dyn_cast<NameLoc>(weight.getLoc());
+  if (!name)
+    return loc;
+  StringRef part = name.getName().getValue();
+  part.consume_back(".weight");
+  part.consume_back(".weight_packed");
+  return NameLoc::get(StringAttr::get(loc.getContext(), part), loc);
+}
+
+Location Expander::at(StringRef part) const {
+  auto name = dyn_cast<NameLoc>(loc);
+  if (!name)
+    return loc;
+  return NameLoc::get(StringAttr::get(loc.getContext(), name.getName().getValue() + "." + part), loc);
+}
+
 Sequences Expander::getSequences(Value seq) {
   SmallVector<Type> types;
   for (StringRef name : {"cu", "slots", "lengths", "page_table"})
@@ -95,18 +116,18 @@ Sequences Expander::getSequences(Value seq) {
 
 Value Expander::linear(Value x, Value weight) {
   Value out = empty({dimOf(weight, 0)});
-  return LinearOp::create(b, loc, out.getType(), x, weight, out, UnitAttr(), KernelConfigAttr()).getResult(0);
+  return LinearOp::create(b, at(weight), out.getType(), x, weight, out, UnitAttr(), KernelConfigAttr()).getResult(0);
 }
 
 Value Expander::norm(Value x, Value weight, FloatAttr eps) {
   Value out = empty({dimOf(weight, 0)});
-  return RmsNormOp::create(b, loc, out.getType(), x, weight, out, eps, KernelConfigAttr()).getResult(0);
+  return RmsNormOp::create(b, at(weight), out.getType(), x, weight, out, eps, KernelConfigAttr()).getResult(0);
 }
 
 Value Expander::glu(Value gate, Value up, Value destination, ActivationAttr activation, FloatAttr beta,
                     FloatAttr linearBeta) {
   FloatAttr none = b.getF64FloatAttr(0.0);
-  return GluOp::create(b, loc, destination.getType(), gate, up, destination, activation, beta ? beta : none,
+  return GluOp::create(b, at("act"), destination.getType(), gate, up, destination, activation, beta ? beta : none,
                        linearBeta ? linearBeta : none, KernelConfigAttr())
       .getResult(0);
 }
@@ -145,7 +166,7 @@ Value Expander::splitWeight(Value weight, int64_t heads) {
 Value Expander::convolve(Value x, Value weight, const Sequences &sequences, Value &state) {
   Value out = empty({dimOf(x, 1)});
   auto conv =
-      KdaShortConvOp::create(b, loc, TypeRange{out.getType(), state.getType()}, x, weight, sequences.cu,
+      KdaShortConvOp::create(b, at(weight), TypeRange{out.getType(), state.getType()}, x, weight, sequences.cu,
                              sequences.slots, out, state, /*silu=*/b.getBoolAttr(true), KernelConfigAttr());
   state = conv.getResult(1);
   return conv.getResult(0);
@@ -154,7 +175,7 @@ Value Expander::convolve(Value x, Value weight, const Sequences &sequences, Valu
 Value Expander::contractExperts(Value x, Value offsets, Value perm, Value weight, Value scale) {
   Value out = empty({dimOf(perm, 1), dimOf(weight, 1)});
   FloatAttr none = b.getF64FloatAttr(0.0);
-  return MoeGroupedContractOp::create(b, loc, out.getType(), x, offsets, perm, weight, scale, /*up_weight=*/Value(),
+  return MoeGroupedContractOp::create(b, at(weight), out.getType(), x, offsets, perm, weight, scale, /*up_weight=*/Value(),
                                       /*up_scale=*/Value(), out, ActivationAttr(), none, none, KernelConfigAttr())
       .getResult(0);
 }
@@ -199,19 +220,19 @@ SmallVector<Value> Expander::expand(KdaAttentionOp op) {
   Value z = splitHeads(linear(linear(x, op.getFAProj()), op.getFBProj()), heads);
   Value dtBias = splitWeight(op.getDtBias(), heads);
   Value g = empty({heads, keyDim});
-  g = KdaGateOp::create(b, loc, g.getType(), z, dtBias, op.getALog(), g, op.getGateAttr(), op.getLowerBoundAttr(),
+  g = KdaGateOp::create(b, at("decay"), g.getType(), z, dtBias, op.getALog(), g, op.getGateAttr(), op.getLowerBoundAttr(),
                         KernelConfigAttr())
           .getResult(0);
 
   Value out = empty({heads, valueDim});
-  auto scan = KdaScanOp::create(b, loc, TypeRange{out.getType(), state.getType()}, q, k, v, beta, sequences.cu,
+  auto scan = KdaScanOp::create(b, at("scan"), TypeRange{out.getType(), state.getType()}, q, k, v, beta, sequences.cu,
                                 sequences.slots, g, out, state, op.getScaleAttr(), /*l2norm=*/b.getBoolAttr(true),
                                 /*delta=*/b.getBoolAttr(true), /*gate_bound=*/op.getLowerBoundAttr(),
                                 KernelConfigAttr());
 
   Value gate = op.getGProj() ? linear(x, op.getGProj()) : linear(linear(x, op.getGAProj()), op.getGBProj());
   Value normed = empty({heads, valueDim});
-  normed = KdaGatedNormOp::create(b, loc, normed.getType(), scan.getResult(0), splitHeads(gate, heads), op.getONorm(),
+  normed = KdaGatedNormOp::create(b, at(op.getONorm()), normed.getType(), scan.getResult(0), splitHeads(gate, heads), op.getONorm(),
                                   normed, op.getEpsAttr(), KernelConfigAttr())
                .getResult(0);
   Value y = linear(mergeHeads(normed), op.getOProj());
@@ -229,26 +250,26 @@ SmallVector<Value> Expander::expand(MlaAttentionOp op) {
                 ? linear(x, op.getQProj())
                 : linear(norm(linear(x, op.getQAProj()), op.getQALayernorm(), op.getLatentEpsAttr()), op.getQBProj());
   Value kv = linear(x, op.getKvAProj());
-  cache = MlaAppendOp::create(b, loc, cache.getType(), kv, op.getKvALayernorm(), sequences.cu, sequences.lengths,
+  cache = MlaAppendOp::create(b, at("cache"), cache.getType(), kv, op.getKvALayernorm(), sequences.cu, sequences.lengths,
                               sequences.pageTable, cache, op.getLatentEpsAttr(), KernelConfigAttr())
               .getResult(0);
 
   Value kvB = splitWeight(op.getKvBProj(), heads);
   IntegerAttr nope = op.getNopeDimAttr();
   Value queries = empty({heads, latent + static_cast<int64_t>(op.getRopeDim())});
-  queries = MlaAbsorbOp::create(b, loc, queries.getType(), splitHeads(q, heads), kvB, queries, nope, KernelConfigAttr())
+  queries = MlaAbsorbOp::create(b, at("absorb"), queries.getType(), splitHeads(q, heads), kvB, queries, nope, KernelConfigAttr())
                 .getResult(0);
   Value attended = empty({heads, latent});
-  attended = MlaAttendOp::create(b, loc, attended.getType(), queries, cache, sequences.cu, sequences.lengths,
+  attended = MlaAttendOp::create(b, at("attend"), attended.getType(), queries, cache, sequences.cu, sequences.lengths,
                                  sequences.pageTable, attended, op.getScaleAttr(), KernelConfigAttr())
                  .getResult(0);
   Value out = empty({heads, static_cast<int64_t>(op.getValueDim())});
-  out = MlaExpandOp::create(b, loc, out.getType(), attended, kvB, out, nope, KernelConfigAttr()).getResult(0);
+  out = MlaExpandOp::create(b, at("expand"), out.getType(), attended, kvB, out, nope, KernelConfigAttr()).getResult(0);
 
   Value y = mergeHeads(out);
   if (op.getGProj()) {
     Value gate = linear(x, op.getGProj()), gated = empty({dimOf(y, 1)});
-    y = SigmoidGateOp::create(b, loc, gated.getType(), y, gate, gated, KernelConfigAttr()).getResult(0);
+    y = SigmoidGateOp::create(b, at("gated"), gated.getType(), y, gate, gated, KernelConfigAttr()).getResult(0);
   }
   return {linear(y, op.getOProj()), toState(cache, op.getCache().getType())};
 }
@@ -258,11 +279,11 @@ SmallVector<Value> Expander::expand(LatentMoeBlockOp op) {
   int64_t experts = dimOf(op.getRouter(), 0), topK = op.getTopK();
   Value logits = linear(x, op.getRouter());
   Value ids = empty({topK}, b.getI32Type()), weights = empty({topK});
-  auto route = MoeRouteOp::create(b, loc, TypeRange{ids.getType(), weights.getType()}, logits, op.getBias(), ids,
+  auto route = MoeRouteOp::create(b, at("route"), TypeRange{ids.getType(), weights.getType()}, logits, op.getBias(), ids,
                                   weights, op.getRenormalizeAttr(), op.getScaleAttr(), KernelConfigAttr());
-  Value offsets = createEmpty(b, loc, {index(experts + 1)}, b.getI32Type());
+  Value offsets = createEmpty(b, NameLoc::get(b.getStringAttr("out"), loc), {index(experts + 1)}, b.getI32Type());
   Value perm = empty({topK}, b.getI32Type());
-  auto plan = MoePlanOp::create(b, loc, TypeRange{offsets.getType(), perm.getType()}, route.getResult(0), offsets, perm,
+  auto plan = MoePlanOp::create(b, at("plan"), TypeRange{offsets.getType(), perm.getType()}, route.getResult(0), offsets, perm,
                                 KernelConfigAttr());
   offsets = plan.getResult(0);
   perm = plan.getResult(1);
@@ -281,7 +302,7 @@ SmallVector<Value> Expander::expand(LatentMoeBlockOp op) {
   Value outputs = contractExperts(unit, offsets, perm, op.getW2(), op.getW2Scale());
 
   Value routed = empty({dimOf(outputs, 2)});
-  routed = MoeCombineOp::create(b, loc, routed.getType(), outputs, route.getResult(1), routed, UnitAttr(),
+  routed = MoeCombineOp::create(b, at("combine"), routed.getType(), outputs, route.getResult(1), routed, UnitAttr(),
                                 KernelConfigAttr())
                .getResult(0);
   if (op.getLatentNorm())
@@ -293,7 +314,7 @@ SmallVector<Value> Expander::expand(LatentMoeBlockOp op) {
   // The shared part first: it is ready first, and each part is added to the residual when it is.
   Value shared = mlp(x, op.getSharedGate(), op.getSharedUp(), op.getSharedDown(), op.getActivationAttr(),
                      op.getBetaAttr(), op.getLinearBetaAttr());
-  return {arith::AddFOp::create(b, loc, shared, routed)};
+  return {arith::AddFOp::create(b, at("sum"), shared, routed)};
 }
 
 //===----------------------------------------------------------------------===//

@@ -62,7 +62,7 @@ bool FuseResidualPass::splitSum(AttnResAccumulateOp accumulate) {
   if (!sum || !sum->hasOneUse())
     return false;
   OpBuilder b(accumulate);
-  auto first = AttnResAccumulateOp::create(b, sum.getLoc(), accumulate.getStream().getType(), sum.getLhs(),
+  auto first = AttnResAccumulateOp::create(b, accumulate.getLoc(), accumulate.getStream().getType(), sum.getLhs(),
                                            accumulate.getSlot(), accumulate.getStream(), accumulate.getInitAttr(),
                                            accumulate.getKernelConfigAttr());
   auto second = AttnResAccumulateOp::create(b, accumulate.getLoc(), accumulate.getStream().getType(), sum.getRhs(),
