@@ -10,6 +10,8 @@
 #include "mlir/InitAllExtensions.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
 
 void mlir::k3::registerAllK3Dialects(DialectRegistry &registry) {
   registerAllDialects(registry);
@@ -22,4 +24,9 @@ void mlir::k3::registerAllK3Dialects(DialectRegistry &registry) {
 void mlir::k3::registerAllK3Passes() {
   registerAllPasses();
   registerK3TransformsPasses();
+}
+
+void mlir::k3::setVersionPrinter(llvm::StringRef tool) {
+  llvm::cl::SetVersionPrinter(
+      [tool](raw_ostream &os) { os << tool << " " K3_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
 }

@@ -5,6 +5,8 @@
 #ifndef K3_SUPPORT_REGISTRATION_H
 #define K3_SUPPORT_REGISTRATION_H
 
+#include "llvm/ADT/StringRef.h"
+
 namespace mlir {
 class DialectRegistry;
 namespace k3 {
@@ -12,6 +14,8 @@ namespace k3 {
 void registerAllK3Dialects(DialectRegistry &registry);
 /// All upstream passes and ours.
 void registerAllK3Passes();
+/// `--version` of a tool built on LLVM's command line: its name and version, and that of LLVM.
+void setVersionPrinter(llvm::StringRef tool);
 } // namespace k3
 } // namespace mlir
 

@@ -11,6 +11,7 @@
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 int main(int argc, char **argv) {
+  mlir::k3::setVersionPrinter("k3-opt");
   mlir::DialectRegistry registry;
   mlir::k3::registerAllK3Dialects(registry);
   mlir::k3::registerAllK3Passes();

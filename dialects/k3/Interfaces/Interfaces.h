@@ -20,6 +20,9 @@ void registerRuntimeVerifiableOpInterfaceExternalModels(DialectRegistry &registr
 /// All of the above.
 void registerK3InterfaceModels(DialectRegistry &registry);
 
+/// How k3-reduce makes k3 ops disappear; for that tool only.
+void registerReductionPatterns(DialectRegistry &registry);
+
 } // namespace k3
 } // namespace mlir
 

@@ -149,3 +149,21 @@ func.func @glu_linear_beta(%gate: tensor<?x8xf32>, %up: tensor<?x8xf32>, %out: t
       {activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = -1.0 : f64} -> tensor<?x8xf32>
   return
 }
+
+// -----
+
+func.func @sigmoid_gate_sizes(%x: tensor<?x8xf32>, %gate: tensor<?x16xf32>, %out: tensor<?x8xf32>) {
+  // expected-error @+1 {{'k3.sigmoid_gate' op expected equal sizes of 'n', got 8 in 'x' and 16 in 'gate'}}
+  %0 = k3.sigmoid_gate ins(%x, %gate : tensor<?x8xf32>, tensor<?x16xf32>) outs(%out : tensor<?x8xf32>)
+      -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @gather_rows_width(%ids: tensor<?xi32>, %table: tensor<32x8xbf16>, %out: tensor<?x16xf32>) {
+  // expected-error @+1 {{'k3.gather_rows' op expected equal sizes of 'd', got 8 in 'table' and 16 in 'out'}}
+  %0 = k3.gather_rows ins(%ids, %table : tensor<?xi32>, tensor<32x8xbf16>) outs(%out : tensor<?x16xf32>)
+      -> tensor<?x16xf32>
+  return
+}

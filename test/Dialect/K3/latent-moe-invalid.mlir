@@ -217,3 +217,21 @@ func.func @grouped_scales(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm:
       -> tensor<?x4x32xf32>
   return
 }
+
+// -----
+
+func.func @plan_perm(%ids: tensor<?x4xi32>, %offsets: tensor<17xi32>, %perm: tensor<?x3xi32>) {
+  // expected-error @+1 {{'k3.latent_moe.plan' op expected equal sizes of 'k', got 4 in 'ids' and 3 in 'perm'}}
+  %0:2 = k3.latent_moe.plan ins(%ids : tensor<?x4xi32>) outs(%offsets, %perm : tensor<17xi32>, tensor<?x3xi32>)
+      -> tensor<17xi32>, tensor<?x3xi32>
+  return
+}
+
+// -----
+
+func.func @combine_weights(%y: tensor<?x4x64xf32>, %weights: tensor<?x3xf32>, %out: tensor<?x64xf32>) {
+  // expected-error @+1 {{'k3.latent_moe.combine' op expected equal sizes of 'k', got 4 in 'y' and 3 in 'weights'}}
+  %0 = k3.latent_moe.combine ins(%y, %weights : tensor<?x4x64xf32>, tensor<?x3xf32>) outs(%out : tensor<?x64xf32>)
+      -> tensor<?x64xf32>
+  return
+}
