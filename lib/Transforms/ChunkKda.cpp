@@ -55,7 +55,8 @@ void ChunkKdaPass::split(KdaScanOp scan, Anchor anchor) {
   Value chunks = getOrAddStepInput(function, "chunks"), chunkCu = getOrAddStepInput(function, "chunk_cu");
   OpBuilder b(scan);
   Location loc = scan.getLoc();
-  OpFoldResult numChunks = getRows(b, loc, chunks);
+  auto named = [&](StringRef name) { return NameLoc::get(b.getStringAttr(name), loc); };
+  OpFoldResult numChunks = getRows(b, named("C"), chunks);
   auto keys = cast<RankedTensorType>(scan.getK().getType()), values = cast<RankedTensorType>(scan.getV().getType());
   int64_t heads = keys.getDimSize(1), key = keys.getDimSize(2), value = values.getDimSize(2);
   SmallVector<Value> parts;
@@ -64,7 +65,7 @@ void ChunkKdaPass::split(KdaScanOp scan, Anchor anchor) {
     SmallVector<OpFoldResult> all = {numChunks, b.getIndexAttr(heads)};
     for (int64_t size : sizes)
       all.push_back(b.getIndexAttr(size));
-    parts.push_back(createEmpty(b, loc, all, b.getF32Type()));
+    parts.push_back(createEmpty(b, named("out"), all, b.getF32Type()));
     types.push_back(parts.back().getType());
   };
   addPart({rows, key});   // qg

@@ -81,10 +81,12 @@ def FuseProjections : Pass<"k3-fuse-projections", "::mlir::func::FuncOp"> {
   let summary = "order structured ops so that independent ones stand next to each other";
   let description = [{
     Weights keep their stored form, so projections that share an input are not joined into one matrix. They become one
-    dispatch group instead, whose workgroups run side by side with one barrier and the input in cache. Groups are formed
-    from successive independent ops; this pass makes them successive: an op moves to the level after the last op it
-    depends on (as soon as possible), levels follow each other, order inside a level is kept. An op that overwrites a
-    value also comes after the value's earlier readers. Reshapes, slices and `tensor.empty` follow their users.
+    dispatch group instead, whose workgroups run side by side with one barrier and the input in cache.
+
+    `k3-lower-to-exec` puts each dispatch into the earliest group after those it depends on; this pass brings the IR into
+    that order, so that what will run together stands together and is reported. An op moves to the level after the last
+    op it depends on, levels follow each other, order inside a level is kept. An op that overwrites a value also comes
+    after the value's earlier readers. Reshapes, slices and `tensor.empty` follow their users.
   }];
 }
 
