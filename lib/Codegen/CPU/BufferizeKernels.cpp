@@ -5,9 +5,13 @@
 #include "lib/Codegen/CPU/Kernels.h"
 #include "lib/Codegen/CPU/Passes.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Bufferization/Transforms/Bufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
 #include "mlir/Dialect/Bufferization/Transforms/Transforms.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
 
 namespace mlir::k3 {
 #define GEN_PASS_DEF_K3BUFFERIZEKERNELS
@@ -33,6 +37,51 @@ static FailureOr<SmallVector<BlockArgument>> getDestinations(func::FuncOp func) 
       return func.emitOpError() << "expected argument " << argument.getArgNumber() << " to be the destination of a "
                                 << type << ", got " << argument.getType();
   return destinations;
+}
+
+/// The argument whose buffer holds `tensor`: through slices, updates and loops back to the function's to_tensor.
+static Value getViewedTensorArgument(Value tensor) {
+  while (true) {
+    if (auto argument = dyn_cast<BlockArgument>(tensor)) {
+      auto loop = dyn_cast<LoopLikeOpInterface>(argument.getOwner()->getParentOp());
+      OpOperand *init = loop ? loop.getTiedLoopInit(argument) : nullptr;
+      if (!init)
+        return {};
+      tensor = init->get();
+      continue;
+    }
+    auto result = cast<OpResult>(tensor);
+    Operation *op = result.getOwner();
+    if (isa<bufferization::ToTensorOp>(op))
+      return op->getOperand(0);
+    if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
+      OpOperand *init = loop.getTiedLoopInit(result);
+      if (!init)
+        return {};
+      tensor = init->get();
+    } else if (auto dps = dyn_cast<DestinationStyleOpInterface>(op)) { // insert_slice is one too
+      tensor = dps.getTiedOpOperand(result)->get();
+    } else if (isa<tensor::ExtractSliceOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op)) {
+      tensor = op->getOperand(0);
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      Value yes = getViewedTensorArgument(branch.thenYield().getOperand(result.getResultNumber()));
+      return yes ? yes : getViewedTensorArgument(branch.elseYield().getOperand(result.getResultNumber()));
+    } else {
+      return {};
+    }
+  }
+}
+
+/// Conflicts of the analysis have become explicit copies. A temporary may be copied, an argument may not: that would be
+/// an update that does not happen in place.
+static LogicalResult checkCopies(func::FuncOp func) {
+  WalkResult result = func.walk([](bufferization::AllocTensorOp alloc) {
+    if (!alloc.getCopy() || !getViewedTensorArgument(alloc.getCopy()))
+      return WalkResult::advance();
+    alloc.emitOpError("a kernel must update its destinations in place, but needs a copy of an argument");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 namespace {
@@ -66,7 +115,8 @@ struct BufferizeKernels : k3::impl::K3BufferizeKernelsBase<BufferizeKernels> {
     options.allowUnknownOps = true; // func.return
     options.bufferAlignment = 64;
     bufferization::BufferizationState state;
-    if (failed(bufferization::runOneShotBufferize(func, options, state)))
+    if (failed(bufferization::insertTensorCopies(func, options, state)) || failed(checkCopies(func)) ||
+        failed(bufferization::bufferizeOp(func, options, state)))
       return failure();
 
     // What is returned must be the destination itself.

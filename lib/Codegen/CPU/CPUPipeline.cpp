@@ -28,8 +28,10 @@ void k3::buildKernelsPipeline(OpPassManager &pm) {
   };
   // Tensors.
   func.addPass(createK3TileToGrid());
-  func.addPass(createK3Decompose());
   simplify(func);
+  // Decompositions copy where they need a temporary; canonicalization would take such copies for identities.
+  func.addPass(createK3Decompose());
+  func.addPass(createCSEPass());
   // Memrefs. Copies of a buffer to itself vanish when they are simplified.
   func.addPass(createK3BufferizeKernels());
   simplify(func);

@@ -4,6 +4,8 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/Kernels.h"
 #include "lib/Codegen/Common/TargetModel.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 
 using namespace mlir;
@@ -29,14 +31,35 @@ KernelConfigAttr k3::getKernelConfig(Operation *op) {
 }
 
 BlockArgument k3::getViewedArgument(Value buffer) {
-  while (Operation *op = buffer.getDefiningOp()) {
-    auto view = dyn_cast<ViewLikeOpInterface>(op);
-    if (!view)
+  while (true) {
+    if (auto argument = dyn_cast<BlockArgument>(buffer)) {
+      Operation *parent = argument.getOwner()->getParentOp();
+      if (isa<func::FuncOp>(parent))
+        return argument;
+      auto loop = dyn_cast<LoopLikeOpInterface>(parent);
+      OpOperand *init = loop ? loop.getTiedLoopInit(argument) : nullptr;
+      if (!init)
+        return {};
+      buffer = init->get();
+      continue;
+    }
+    Operation *op = buffer.getDefiningOp();
+    if (auto view = dyn_cast<ViewLikeOpInterface>(op)) {
+      buffer = view.getViewSource();
+    } else if (auto loop = dyn_cast<LoopLikeOpInterface>(op)) {
+      // Bufferization keeps loops only whose every iteration yields the buffer that it got.
+      OpOperand *init = loop.getTiedLoopInit(cast<OpResult>(buffer));
+      if (!init)
+        return {};
+      buffer = init->get();
+    } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+      unsigned number = cast<OpResult>(buffer).getResultNumber();
+      BlockArgument yes = getViewedArgument(branch.thenYield().getOperand(number));
+      return yes && yes == getViewedArgument(branch.elseYield().getOperand(number)) ? yes : BlockArgument();
+    } else {
       return {};
-    buffer = view.getViewSource();
+    }
   }
-  auto argument = cast<BlockArgument>(buffer);
-  return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
 }
 
 OwningOpRef<ModuleOp> k3::extractKernels(ModuleOp module) {

@@ -39,6 +39,10 @@ def K3Decompose : Pass<"k3-decompose", "::mlir::func::FuncOp"> {
 
 def K3BufferizeKernels : Pass<"k3-bufferize-kernels", "::mlir::func::FuncOp"> {
   let summary = "tensors to memrefs; destinations are updated in place and results dropped";
+  let description = [{
+    The last tensor arguments are the destinations of the results. It is an error if bufferization would need a copy of an
+    argument, or if a result is not its destination's own buffer.
+  }];
   let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
 }
 
@@ -46,8 +50,8 @@ def K3PlaceTemporaries : Pass<"k3-place-temporaries", "::mlir::func::FuncOp"> {
   let summary = "put bounded temporaries on the stack or in the workgroup's scratch memory";
   let description = [{
     Kernels never allocate. Temporaries that fit the stack limit together become views of one `memref.alloca`, others
-    views of a scratch argument whose size is recorded as `k3.scratch_bytes`. A temporary without a constant bound, or a
-    copy from one argument to another, is an error.
+    views of a scratch argument whose size is recorded as `k3.scratch_bytes`. A temporary without a constant bound is an
+    error.
   }];
   let options = [Option<"stackLimit", "stack-limit", "int64_t", "32768", "bytes of stack a kernel may use">];
   let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];

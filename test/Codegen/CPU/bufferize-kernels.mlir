@@ -36,3 +36,14 @@ func.func private @not_in_place(%x: tensor<8xf32>, %y: tensor<8xf32>) -> tensor<
   // expected-error @+1 {{result 0 is not computed in place in its destination}}
   return %x : tensor<8xf32>
 }
+
+// -----
+
+// Both results of the product would need the state as it was.
+func.func private @copy_of_state(%x: tensor<?x512xf32>, %w: tensor<256x512xbf16>, %y: tensor<?x256xf32>, %z: tensor<?x256xf32>)
+    -> (tensor<?x256xf32>, tensor<?x256xf32>) attributes {k3.kernel} {
+  // expected-error @below {{must update its destinations in place, but needs a copy of an argument}}
+  %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<256x512xbf16>) outs(%y : tensor<?x256xf32>) {accumulate} -> tensor<?x256xf32>
+  %1 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<256x512xbf16>) outs(%y : tensor<?x256xf32>) {accumulate} -> tensor<?x256xf32>
+  return %0, %1 : tensor<?x256xf32>, tensor<?x256xf32>
+}
