@@ -24,45 +24,79 @@ static Value emitKeys(TensorBuilder &b, Value in, OpFoldResult rows, double fact
   });
 }
 
-/// score[i, j] = sum_d a[i, d] k[j, d] exp(G[i, d] - G[j, d]) for the first `rows` rows i and all j <= i, or j < i if
-/// `strict`; the rest of `score` [L, L] is zero.
-static Value emitScores(TensorBuilder &b, Anchor anchor, Value a, Value k, Value gates, Value rows, bool strict,
-                        Value score) {
-  score = b.fill(score, b.f32(0));
-  Value zero = b.index(0), one = b.index(1);
-  Value shiftedK = k, reference;
-  if (anchor != Anchor::pairwise) {
-    // exp(G_i - R) and exp(R - G_j) separately; R is a row of G in the middle, or zero.
-    OpFoldResult width = b.size(k, 1);
-    if (anchor == Anchor::mid_row)
-      reference = b.slice(gates, {Dim::at(b.divIndex(rows, b.index(2))), Dim::all()});
-    else
-      reference = b.zeros({width});
-    auto shift = [&](Value keys, bool up) {
-      return b.generic("id", "", {{keys, "id"}, {gates, "id"}, {reference, "d"}}, Arg{b.empty(b.sizes(keys)), "id"},
-                       [&](TensorBuilder &b, ValueRange args) {
-                         Value exponent = up ? b.sub(args[1], args[2]) : b.sub(args[2], args[1]);
-                         return b.mul(args[0], b.exp(exponent));
-                       });
-    };
-    a = shift(a, true);
-    shiftedK = shift(k, false);
-  }
-  return b.forEach(zero, rows, score, [&](Value i, Value score) {
-    Value count = strict ? i : b.addIndex(i, one);
-    SmallVector<Dim> at{Dim::at(i), Dim::range(zero, count)}, rowAt{Dim::at(i), Dim::all()};
-    SmallVector<Dim> before{Dim::range(zero, count), Dim::all()};
-    Value row = b.slice(a, rowAt), keys = b.slice(shiftedK, before), out = b.slice(score, at);
-    if (anchor != Anchor::pairwise)
-      out = b.generic("jd", "d", {{row, "d"}, {keys, "jd"}}, Arg{out, "j"}, multiplyAdd);
-    else
-      out = b.generic("jd", "d", {{row, "d"}, {keys, "jd"}, {b.slice(gates, rowAt), "d"}, {b.slice(gates, before), "jd"}},
-                      Arg{out, "j"}, [](TensorBuilder &b, ValueRange args) {
-                        Value product = b.mul(b.mul(args[0], args[1]), b.exp(b.sub(args[2], args[3])));
-                        return b.add(args[4], product);
-                      });
-    return b.put(out, score, at);
-  });
+namespace {
+/// Of one chunk and head: [L, L] scores of queries and keys with earlier keys, and [L, K], what each row still decays by
+/// until the end of the chunk, as an exponent.
+struct Scores {
+  Value aqk, akk, remaining;
+};
+} // namespace
+
+/// out[j] += sum_d row[d] keys[j, d]
+static Value emitRowScores(TensorBuilder &b, Value row, Value keys, Value out) {
+  return b.generic("jd", "d", {{row, "d"}, {keys, "jd"}}, Arg{out, "j"}, multiplyAdd);
+}
+
+/// Scores of row i with keys whose decay up to row i is already in them: j <= i for queries, j < i for keys.
+static void emitScoresOfRow(TensorBuilder &b, Value q, Value k, Value decayedKeys, Value i, Scores &scores) {
+  Value zero = b.index(0);
+  SmallVector<Dim> row{Dim::at(i), Dim::all()};
+  auto emit = [&](Value from, Value count, Value matrix) {
+    SmallVector<Dim> at{Dim::at(i), Dim::range(zero, count)};
+    Value keys = b.slice(decayedKeys, {Dim::range(zero, count), Dim::all()});
+    return b.put(emitRowScores(b, b.slice(from, row), keys, b.slice(matrix, at)), matrix, at);
+  };
+  scores.aqk = emit(q, b.addIndex(i, b.index(1)), scores.aqk);
+  scores.akk = emit(k, i, scores.akk);
+}
+
+/// exp(G_i - G_j) as exp(G_i - R) exp(R - G_j), R a row of G in the middle, or zero.
+static void emitFactoredScores(TensorBuilder &b, Anchor anchor, Value q, Value k, Value gates, Value last, Value rows,
+                               Scores &scores) {
+  Value reference = anchor == Anchor::mid_row
+                        ? b.slice(gates, {Dim::at(b.divIndex(rows, b.index(2))), Dim::all()})
+                        : b.zeros({b.size(k, 1)});
+  auto shift = [&](Value keys, bool up) {
+    return b.generic("id", "", {{keys, "id"}, {gates, "id"}, {reference, "d"}}, Arg{b.empty(b.sizes(keys)), "id"},
+                     [&](TensorBuilder &b, ValueRange args) {
+                       return b.mul(args[0], b.exp(up ? b.sub(args[1], args[2]) : b.sub(args[2], args[1])));
+                     });
+  };
+  Value shiftedQ = shift(q, true), shiftedK = shift(k, true), decayedKeys = shift(k, false);
+  SmallVector<Value> results =
+      b.forEach(b.index(0), rows, {scores.aqk, scores.akk}, [&](Value i, ValueRange carried) -> SmallVector<Value> {
+        Scores row{carried[0], carried[1], {}};
+        emitScoresOfRow(b, shiftedQ, shiftedK, decayedKeys, i, row);
+        return {row.aqk, row.akk};
+      });
+  scores.aqk = results[0];
+  scores.akk = results[1];
+  scores.remaining = b.generic("id", "", {{gates, "id"}, {last, "d"}}, Arg{scores.remaining, "id"},
+                               [](TensorBuilder &b, ValueRange args) { return b.sub(args[1], args[0]); });
+}
+
+/// exp(G_i - G_j) for every pair. The exponent is the sum of the gates between the rows, not the difference of two sums:
+/// after a gate of -1000 that would have lost what a gate of -0.001 adds.
+static void emitPairwiseScores(TensorBuilder &b, Value q, Value k, Value g, Value rows, Scores &scores) {
+  Value zero = b.index(0);
+  Value decayedKeys = b.empty(b.sizes(k));
+  SmallVector<Value> results = b.forEach(
+      zero, rows, {scores.aqk, scores.akk, b.fill(scores.remaining, b.f32(0)), decayedKeys},
+      [&](Value i, ValueRange carried) -> SmallVector<Value> {
+        SmallVector<Dim> earlier{Dim::range(zero, i), Dim::all()};
+        SmallVector<Dim> used{Dim::range(zero, b.addIndex(i, b.index(1))), Dim::all()};
+        Value gate = b.slice(g, {Dim::at(i), Dim::all()});
+        Value sums = b.generic("jd", "", {{gate, "d"}}, Arg{b.slice(carried[2], earlier), "jd"},
+                               [](TensorBuilder &b, ValueRange args) { return b.add(args[1], args[0]); });
+        sums = b.put(sums, carried[2], earlier);
+        Value decayed = b.map({b.slice(k, used), b.slice(sums, used)}, b.slice(carried[3], used),
+                              [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
+        decayed = b.put(decayed, carried[3], used);
+        Scores row{carried[0], carried[1], {}};
+        emitScoresOfRow(b, q, k, decayed, i, row);
+        return {row.aqk, row.akk, sums, decayed};
+      });
+  scores = {results[0], results[1], results[2]};
 }
 
 Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
@@ -90,23 +124,23 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
     Value gates = summed[0];
     last = summed[1];
 
-    auto scaled = [&](Value destination, Value keys, llvm::function_ref<Value(TensorBuilder &, Value)> exponent) {
-      return b.generic("id", "", {{keys, "id"}, {gates, "id"}}, Arg{b.slice(destination, outAt), "id"},
-                       [&](TensorBuilder &b, ValueRange args) {
-                         return b.mul(args[0], b.exp(exponent(b, args[1])));
-                       });
+    auto scaled = [&](Value destination, Value keys) {
+      return b.map({keys, gates}, b.slice(destination, outAt),
+                   [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
     };
-    auto plain = [](TensorBuilder &, Value gate) { return gate; };
-    Value qg = scaled(carried[0], q, plain);
-    Value kd = b.generic("id", "", {{k, "id"}, {gates, "id"}, {last, "d"}}, Arg{b.slice(carried[3], outAt), "id"},
-                         [&](TensorBuilder &b, ValueRange args) {
-                           return b.mul(args[0], b.exp(b.sub(args[2], args[1])));
-                         });
-    Value aqk = emitScores(b, op.getAnchor(), q, k, gates, rows, /*strict=*/false, b.slice(carried[4], outAt));
-    Value akk = emitScores(b, op.getAnchor(), k, k, gates, rows, /*strict=*/true, b.empty({length, length}));
+    Value qg = scaled(carried[0], q);
+    // kd holds its exponent first.
+    Scores scores{b.fill(b.slice(carried[4], outAt), b.f32(0)), b.zeros({length, length}), b.slice(carried[3], outAt)};
+    if (op.getAnchor() == Anchor::pairwise)
+      emitPairwiseScores(b, q, k, b.slice(op.getG(), inAt), rows, scores);
+    else
+      emitFactoredScores(b, op.getAnchor(), q, k, gates, last, rows, scores);
+    Value kd = b.map(k, scores.remaining,
+                     [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
+    Value aqk = scores.aqk, akk = scores.akk;
 
     // (I + strict_lower(diag(b) Akk)) [w, u] = diag(b) [exp(G) k, v], by rows from the first.
-    Value w = scaled(carried[1], k, plain);
+    Value w = scaled(carried[1], k);
     Value u = b.fill(b.slice(carried[2], outAt), b.f32(0));
     u = b.put(b.copy(b.slice(op.getV(), inAt), b.slice(u, used)), u, used);
     SmallVector<Value> solved = b.forEach(zero, rows, {w, u}, [&](Value i, ValueRange values) {

@@ -136,10 +136,47 @@ func.func @route() {
 // CHECK: sizes = [2, 2]
 // CHECK-NEXT: [1056964608, {{ *}}1056964608]
 
+// A gate of -2^24 does not swallow the gate of -1/2 after it: row 2 sees row 1 by exp(-1/2), in thousandths.
+func.func @chunk_prepare_pairwise() {
+  %one = arith.constant dense<1.0> : tensor<3x1x1xf32>
+  %g = arith.constant dense<[[[0.0]], [[-16777216.0]], [[-0.5]]]> : tensor<3x1x1xf32>
+  %beta = arith.constant dense<0.0> : tensor<3x1xf32>
+  %chunks = arith.constant dense<[[0, 3]]> : tensor<1x2xi32>
+  %lk = tensor.empty() : tensor<1x1x16x1xf32>
+  %ll = tensor.empty() : tensor<1x1x16x16xf32>
+  %gl = tensor.empty() : tensor<1x1x1xf32>
+  %0:6 = k3.kda.chunk_prepare ins(%one, %one, %one, %g, %beta, %chunks
+      : tensor<3x1x1xf32>, tensor<3x1x1xf32>, tensor<3x1x1xf32>, tensor<3x1x1xf32>, tensor<3x1xf32>, tensor<1x2xi32>)
+      outs(%lk, %lk, %lk, %lk, %ll, %gl : tensor<1x1x16x1xf32>, tensor<1x1x16x1xf32>, tensor<1x1x16x1xf32>,
+           tensor<1x1x16x1xf32>, tensor<1x1x16x16xf32>, tensor<1x1x1xf32>)
+      {scale = 1.0 : f64, l2norm = false, anchor = #k3.anchor<pairwise>}
+      -> tensor<1x1x16x1xf32>, tensor<1x1x16x1xf32>, tensor<1x1x16x1xf32>, tensor<1x1x16x1xf32>,
+         tensor<1x1x16x16xf32>, tensor<1x1x1xf32>
+  %rows = tensor.extract_slice %0#4[0, 0, 0, 0] [1, 1, 4, 4] [1, 1, 1, 1] : tensor<1x1x16x16xf32> to tensor<4x4xf32>
+  %empty = tensor.empty() : tensor<4x4xi32>
+  %thousandths = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+      iterator_types = ["parallel", "parallel"]} ins(%rows : tensor<4x4xf32>) outs(%empty : tensor<4x4xi32>) {
+  ^bb0(%value: f32, %old: i32):
+    %thousand = arith.constant 1000.0 : f32
+    %scaled = arith.mulf %value, %thousand : f32
+    %number = arith.fptosi %scaled : f32 to i32
+    linalg.yield %number : i32
+  } -> tensor<4x4xi32>
+  %any = tensor.cast %thousandths : tensor<4x4xi32> to tensor<*xi32>
+  call @printMemrefI32(%any) : (tensor<*xi32>) -> ()
+  return
+}
+// CHECK: sizes = [4, 4]
+// CHECK-NEXT: [1000, {{ *}}0, {{ *}}0, {{ *}}0]
+// CHECK-NEXT: [0, {{ *}}1000, {{ *}}0, {{ *}}0]
+// CHECK-NEXT: [0, {{ *}}606, {{ *}}1000, {{ *}}0]
+// CHECK-NEXT: [0, {{ *}}0, {{ *}}0, {{ *}}0]
+
 func.func @main() {
   call @mx_contract() : () -> ()
   call @mx_contract_nan() : () -> ()
   call @plan() : () -> ()
   call @route() : () -> ()
+  call @chunk_prepare_pairwise() : () -> ()
   return
 }

@@ -59,6 +59,12 @@
 // TILED-LABEL: func.func @chunk_prepare(
 // TILED: k3.kda.chunk_prepare ins(
 
+// CHECK-LABEL: func.func @chunk_prepare_pairwise(
+// CHECK: k3.kda.chunk_prepare ins(%{{.*}} outs(%arg
+// PARTS-LABEL: func.func @chunk_prepare_pairwise(
+// TILED-LABEL: func.func @chunk_prepare_pairwise(
+// TILED: k3.kda.chunk_prepare ins(
+
 // CHECK-LABEL: func.func @chunk_scan(
 // CHECK: k3.kda.chunk_scan ins(%{{.*}} outs(%arg
 // PARTS-LABEL: func.func @chunk_scan(

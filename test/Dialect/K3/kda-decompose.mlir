@@ -39,9 +39,20 @@
 // CHECK-COUNT-3: scf.for
 // TILED-LABEL: func.func @recurrent_step(
 
+// Exponents relative to the middle row, and products of factors that have them.
 // CHECK-LABEL: func.func @chunk_prepare(
-// CHECK: linalg.generic
+// CHECK: arith.divui
+// CHECK-COUNT-3: arith.subf
+// CHECK-COUNT-2: linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
 // TILED-LABEL: func.func @chunk_prepare(
+
+// Exponents are sums of the gates between two rows, never differences of sums: the only differences are those of the
+// triangular systems for w and u.
+// CHECK-LABEL: func.func @chunk_prepare_pairwise(
+// CHECK-COUNT-2: linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
+// CHECK-COUNT-2: arith.subf
+// CHECK-NOT: arith.subf
+// TILED-LABEL: func.func @chunk_prepare_pairwise(
 
 // CHECK-LABEL: func.func @chunk_scan(
 // CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "reduction", "parallel"]

@@ -153,6 +153,40 @@ func.func @chunk_prepare(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, %v: tenso
   return %d0, %d1, %d2, %d3, %d4, %d5 : index, index, index, index, index, index
 }
 
+// CHECK-LABEL: func.func @chunk_prepare_pairwise(
+// CHECK-SAME: %[[QG:arg6]]: tensor<?x4x16x8xf32>{{.*}}%[[W:arg7]]: tensor<?x4x16x8xf32>{{.*}}%[[U:arg8]]: tensor<?x4x16x12xf32>{{.*}}%[[KD:arg9]]: tensor<?x4x16x8xf32>{{.*}}%[[AQK:arg10]]: tensor<?x4x16x16xf32>{{.*}}%[[GL:arg11]]: tensor<?x4x8xf32>
+func.func @chunk_prepare_pairwise(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, %v: tensor<?x4x12xf32>, %g: tensor<?x4x8xf32>,
+                                  %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>,
+                                  %qg: tensor<?x4x16x8xf32>,
+                                  %w: tensor<?x4x16x8xf32>,
+                                  %u: tensor<?x4x16x12xf32>,
+                                  %kd: tensor<?x4x16x8xf32>,
+                                  %aqk: tensor<?x4x16x16xf32>,
+                                  %gl: tensor<?x4x8xf32>) -> (index, index, index, index, index, index) {
+  %0:6 = k3.kda.chunk_prepare ins(%q, %k, %v, %g, %beta, %chunks
+      : tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x12xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x2xi32>)
+      outs(%qg, %w, %u, %kd, %aqk, %gl : tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>,
+           tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>)
+      {scale = 0.25 : f64, l2norm = true, anchor = #k3.anchor<pairwise>}
+      -> tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>,
+         tensor<?x4x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[QG]], %c0
+  %d0 = tensor.dim %0#0, %c0 : tensor<?x4x16x8xf32>
+  // CHECK: %[[D1:.*]] = tensor.dim %[[W]], %c0
+  %d1 = tensor.dim %0#1, %c0 : tensor<?x4x16x8xf32>
+  // CHECK: %[[D2:.*]] = tensor.dim %[[U]], %c0
+  %d2 = tensor.dim %0#2, %c0 : tensor<?x4x16x12xf32>
+  // CHECK: %[[D3:.*]] = tensor.dim %[[KD]], %c0
+  %d3 = tensor.dim %0#3, %c0 : tensor<?x4x16x8xf32>
+  // CHECK: %[[D4:.*]] = tensor.dim %[[AQK]], %c0
+  %d4 = tensor.dim %0#4, %c0 : tensor<?x4x16x16xf32>
+  // CHECK: %[[D5:.*]] = tensor.dim %[[GL]], %c0
+  %d5 = tensor.dim %0#5, %c0 : tensor<?x4x8xf32>
+  // CHECK: return %[[D0]], %[[D1]], %[[D2]], %[[D3]], %[[D4]], %[[D5]]
+  return %d0, %d1, %d2, %d3, %d4, %d5 : index, index, index, index, index, index
+}
+
 // CHECK-LABEL: func.func @chunk_scan(
 // CHECK-SAME: %[[OUT:arg9]]: tensor<?x4x12xf32>{{.*}}%[[STATE:arg10]]: tensor<?x4x12x8xf32>
 func.func @chunk_scan(%qg: tensor<?x4x16x8xf32>, %w: tensor<?x4x16x8xf32>, %u: tensor<?x4x16x12xf32>,

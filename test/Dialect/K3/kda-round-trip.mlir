@@ -43,6 +43,11 @@
 // MEMREF-LABEL: func.func @chunk_prepare(
 // MEMREF-NEXT: k3.kda.chunk_prepare {{.*}}outs({{.*}} memref<{{[^>]*}}>)
 
+// CHECK-LABEL: func.func @chunk_prepare_pairwise(
+// CHECK: k3.kda.chunk_prepare {{.*}} {anchor = #k3.anchor<pairwise>, l2norm = true, scale = 2.500000e-01 : f64}
+// MEMREF-LABEL: func.func @chunk_prepare_pairwise(
+// MEMREF-NEXT: k3.kda.chunk_prepare {{.*}}outs({{.*}} memref<{{[^>]*}}>)
+
 // CHECK-LABEL: func.func @chunk_scan(
 // CHECK: k3.kda.chunk_scan ins(
 // MEMREF-LABEL: func.func @chunk_scan(

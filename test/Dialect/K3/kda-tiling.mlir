@@ -101,6 +101,24 @@
 // CHECK: k3.kda.chunk_prepare ins({{.*}} : tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x12xf32>, tensor<?x?x8xf32>, tensor<?x?xf32>, tensor<?x2xi32>){{.*}} outs({{.*}} : tensor<?x?x16x8xf32>, tensor<?x?x16x8xf32>, tensor<?x?x16x12xf32>, tensor<?x?x16x8xf32>, tensor<?x?x16x16xf32>, tensor<?x?x8xf32>)
 // CHECK-COUNT-6: tensor.insert_slice
 
+// CHECK-LABEL: func.func @chunk_prepare_pairwise(
+// CHECK: scf.for %[[I:.*]] = %{{.*}} step
+// CHECK: scf.for %[[J:.*]] = %{{.*}} step
+// CHECK: tensor.extract_slice %{{.*}}[0, %[[J]], 0] [%{{.*}}, %[[N:[a-z0-9_]+]], 8] {{.*}} : tensor<?x4x8xf32> to tensor<?x?x8xf32>
+// CHECK: tensor.extract_slice %{{.*}}[0, %[[J]], 0] [%{{.*}}, %[[N]], 8] {{.*}} : tensor<?x4x8xf32> to tensor<?x?x8xf32>
+// CHECK: tensor.extract_slice %{{.*}}[0, %[[J]], 0] [%{{.*}}, %[[N]], 12] {{.*}} : tensor<?x4x12xf32> to tensor<?x?x12xf32>
+// CHECK: tensor.extract_slice %{{.*}}[0, %[[J]], 0] [%{{.*}}, %[[N]], 8] {{.*}} : tensor<?x4x8xf32> to tensor<?x?x8xf32>
+// CHECK: tensor.extract_slice %{{.*}}[0, %[[J]]] [%{{.*}}, %[[N]]] {{.*}} : tensor<?x4xf32> to tensor<?x?xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], 0] [%[[M:[a-z0-9_]+]], 2] {{.*}} : tensor<?x2xi32> to tensor<?x2xi32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]], 0, 0] [%[[M]], %[[N]], 16, 8] {{.*}} : tensor<?x4x16x8xf32> to tensor<?x?x16x8xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]], 0, 0] [%[[M]], %[[N]], 16, 8] {{.*}} : tensor<?x4x16x8xf32> to tensor<?x?x16x8xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]], 0, 0] [%[[M]], %[[N]], 16, 12] {{.*}} : tensor<?x4x16x12xf32> to tensor<?x?x16x12xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]], 0, 0] [%[[M]], %[[N]], 16, 8] {{.*}} : tensor<?x4x16x8xf32> to tensor<?x?x16x8xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]], 0, 0] [%[[M]], %[[N]], 16, 16] {{.*}} : tensor<?x4x16x16xf32> to tensor<?x?x16x16xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]], 0] [%[[M]], %[[N]], 8] {{.*}} : tensor<?x4x8xf32> to tensor<?x?x8xf32>
+// CHECK: k3.kda.chunk_prepare ins({{.*}} : tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<?x?x12xf32>, tensor<?x?x8xf32>, tensor<?x?xf32>, tensor<?x2xi32>){{.*}} outs({{.*}} : tensor<?x?x16x8xf32>, tensor<?x?x16x8xf32>, tensor<?x?x16x12xf32>, tensor<?x?x16x8xf32>, tensor<?x?x16x16xf32>, tensor<?x?x8xf32>)
+// CHECK-COUNT-6: tensor.insert_slice
+
 // CHECK-LABEL: func.func @chunk_scan(
 // CHECK: scf.for %[[I:.*]] = %{{.*}} step
 // CHECK: tensor.extract_slice %{{.*}}[0, %[[I]], 0, 0] [%{{.*}}, %[[M:[a-z0-9_]+]], 16, 8] {{.*}} : tensor<?x4x16x8xf32> to tensor<?x?x16x8xf32>

@@ -90,6 +90,29 @@ func.func @chunk_prepare(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, %v: tenso
         tensor<?x4x8xf32>
 }
 
+// The anchor of unbounded gates.
+func.func @chunk_prepare_pairwise(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, %v: tensor<?x4x12xf32>, %g: tensor<?x4x8xf32>,
+                                  %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>,
+                                  %qg: tensor<?x4x16x8xf32> {bufferization.writable = true},
+                                  %w: tensor<?x4x16x8xf32> {bufferization.writable = true},
+                                  %u: tensor<?x4x16x12xf32> {bufferization.writable = true},
+                                  %kd: tensor<?x4x16x8xf32> {bufferization.writable = true},
+                                  %aqk: tensor<?x4x16x16xf32> {bufferization.writable = true},
+                                  %gl: tensor<?x4x8xf32> {bufferization.writable = true})
+    -> (tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>,
+        tensor<?x4x8xf32>) {
+  %0:6 = k3.kda.chunk_prepare ins(%q, %k, %v, %g, %beta, %chunks
+      : tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x12xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x2xi32>)
+      outs(%qg, %w, %u, %kd, %aqk, %gl : tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>,
+           tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>)
+      {scale = 0.25 : f64, l2norm = true, anchor = #k3.anchor<pairwise>}
+      -> tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>,
+         tensor<?x4x8xf32>
+  return %0#0, %0#1, %0#2, %0#3, %0#4, %0#5
+      : tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>,
+        tensor<?x4x8xf32>
+}
+
 func.func @chunk_scan(%qg: tensor<?x4x16x8xf32>, %w: tensor<?x4x16x8xf32>, %u: tensor<?x4x16x12xf32>,
                       %kd: tensor<?x4x16x8xf32>, %aqk: tensor<?x4x16x16xf32>, %gl: tensor<?x4x8xf32>,
                       %chunks: tensor<?x2xi32>, %chunk_cu: tensor<?xi32>, %slots: tensor<?xi32>,
