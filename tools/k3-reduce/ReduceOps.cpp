@@ -39,8 +39,7 @@ struct ReduceOpsPass final : PassWrapper<ReduceOpsPass, OperationPass<ModuleOp>>
       return signalPassFailure();
     }
     RewritePatternSet patterns(&getContext());
-    for (const auto &dialect :
-         DialectInterfaceCollection<DialectReductionPatternInterface>(&getContext()))
+    for (const auto &dialect : DialectInterfaceCollection<DialectReductionPatternInterface>(&getContext()))
       dialect.populateReductionPatterns(patterns);
     FrozenRewritePatternSet frozen(std::move(patterns));
 

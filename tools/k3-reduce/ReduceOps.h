@@ -7,10 +7,10 @@
 
 namespace mlir::k3 {
 
-/// Registers the pass k3-reduce-ops{test=SCRIPT}: while one of these leaves valid IR that SCRIPT finds interesting (exit
-/// code 1), do it: erase an op or function that nothing uses; apply a dialect's reduction pattern to an op; return nothing
-/// from a function that nothing calls. Upstream's reduction-tree also erases ops that are used, which ends badly for
-/// values that depend on each other.
+/// Registers the pass k3-reduce-ops{test=SCRIPT}: while one of these leaves valid IR that SCRIPT finds interesting
+/// (exit code 1), do it: erase an op or function that nothing uses; apply a dialect's reduction pattern to an op;
+/// return nothing from a function that nothing calls. Upstream's reduction-tree also erases ops that are used, which
+/// ends badly for values that depend on each other.
 void registerReduceOpsPass();
 
 } // namespace mlir::k3

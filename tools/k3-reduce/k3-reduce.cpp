@@ -8,9 +8,9 @@
 #include "lib/Pipelines/Stages.h"
 #include "lib/Support/Registration.h"
 #include "lib/Transforms/Program/Passes.h"
-#include "tools/k3-reduce/ReduceOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+#include "tools/k3-reduce/ReduceOps.h"
 
 int main(int argc, char **argv) {
   mlir::k3::setVersionPrinter("k3-reduce");

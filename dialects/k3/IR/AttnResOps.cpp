@@ -38,8 +38,7 @@ struct MixOfOneSource final : OpRewritePattern<AttnResMixOp> {
     sizes[0] = rewriter.getIndexAttr(1);
     SmallVector<OpFoldResult> offsets(3, rewriter.getIndexAttr(0)), strides(3, rewriter.getIndexAttr(1));
     auto sliceType = RankedTensorType::get(streamType.getShape().drop_front(), streamType.getElementType());
-    Value source =
-        tensor::ExtractSliceOp::create(rewriter, loc, sliceType, op.getStream(), offsets, sizes, strides);
+    Value source = tensor::ExtractSliceOp::create(rewriter, loc, sliceType, op.getStream(), offsets, sizes, strides);
     if (op.getOutWeight())
       rewriter.replaceOpWithNewOp<RmsNormOp>(op, outType, source, op.getOutWeight(), op.getOut(), *op.getOutEps(),
                                              op.getKernelConfigAttr());

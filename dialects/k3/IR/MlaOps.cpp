@@ -29,8 +29,8 @@ LogicalResult MlaAbsorbOp::verifyConstraints() {
   int64_t nope = getNope();
   for (StringRef bound : {"qd", "nv"})
     if (int64_t size = getStaticNamedDim(op, bound); nope <= 0 || (!ShapedType::isDynamic(size) && nope >= size))
-      return emitOpError() << "expected 0 < 'nope' < '" << bound << "' = "
-                           << (ShapedType::isDynamic(size) ? "?" : Twine(size).str()) << ", got " << nope;
+      return emitOpError() << "expected 0 < 'nope' < '" << bound
+                           << "' = " << (ShapedType::isDynamic(size) ? "?" : Twine(size).str()) << ", got " << nope;
   int64_t latent = getStaticNamedDim(op, "l"), query = getStaticNamedDim(op, "qd");
   if (ShapedType::isDynamic(latent) || ShapedType::isDynamic(query))
     return success();

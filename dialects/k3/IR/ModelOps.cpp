@@ -40,7 +40,8 @@ template <typename OpTy> static LogicalResult verifyActivation(OpTy op) {
 static LogicalResult verifyTogether(Operation *op, ArrayRef<std::pair<StringRef, Value>> operands) {
   for (auto [name, value] : operands)
     if (static_cast<bool>(value) != static_cast<bool>(operands.front().second)) {
-      auto [present, absent] = value ? std::pair(name, operands.front().first) : std::pair(operands.front().first, name);
+      auto [present, absent] =
+          value ? std::pair(name, operands.front().first) : std::pair(operands.front().first, name);
       return op->emitOpError() << "expected '" << present << "' and '" << absent << "' together, got '" << present
                                << "' only";
     }
@@ -213,9 +214,8 @@ LogicalResult LatentMoeBlockOp::inferReturnTypes(MLIRContext *, std::optional<Lo
 LogicalResult LatentMoeBlockOp::verify() {
   Operation *op = getOperation();
   if (failed(verifyTogether(op, {{"latent_down", getLatentDown()}, {"latent_up", getLatentUp()}})) ||
-      failed(verifyTogether(op, {{"shared_gate", getSharedGate()},
-                                 {"shared_up", getSharedUp()},
-                                 {"shared_down", getSharedDown()}})))
+      failed(verifyTogether(
+          op, {{"shared_gate", getSharedGate()}, {"shared_up", getSharedUp()}, {"shared_down", getSharedDown()}})))
     return failure();
   if (getLatentNorm() && !getLatentDown())
     return emitOpError("expected 'latent_norm' with 'latent_down' only, got it without");
@@ -236,12 +236,11 @@ LogicalResult LatentMoeBlockOp::verify() {
     if (packed && !scale)
       return emitOpError() << "expected '" << name << "_scale' with i8 '" << name << "', got none";
     if (!packed && scale)
-      return emitOpError() << "expected no '" << name << "_scale' with float '" << name << "', got "
-                           << scale.getType();
+      return emitOpError() << "expected no '" << name << "_scale' with float '" << name << "', got " << scale.getType();
   }
   int64_t experts = getRouter().getType().getDimSize(0), topK = getTopK();
   if (topK < 1 || (!ShapedType::isDynamic(experts) && topK > experts))
-    return emitOpError() << "expected 1 <= 'top_k' <= "
-                         << (ShapedType::isDynamic(experts) ? "E" : Twine(experts).str()) << ", got " << topK;
+    return emitOpError() << "expected 1 <= 'top_k' <= " << (ShapedType::isDynamic(experts) ? "E" : Twine(experts).str())
+                         << ", got " << topK;
   return verifyActivation(*this);
 }

@@ -21,8 +21,8 @@ static SmallVector<StringRef> splitTable(Operation *op) {
   return fields;
 }
 
-/// Index of the ODS operand that operand `operandNumber` belongs to. Operands are inputs, optional inputs, destinations;
-/// ODS keeps segment sizes only where more than one operand is optional.
+/// Index of the ODS operand that operand `operandNumber` belongs to. Operands are inputs, optional inputs,
+/// destinations; ODS keeps segment sizes only where more than one operand is optional.
 static unsigned getOdsIndex(Operation *op, unsigned operandNumber) {
   if (auto segments = op->getInherentAttr("operandSegmentSizes"); segments && *segments) {
     unsigned seen = 0;
@@ -111,8 +111,8 @@ LogicalResult k3::verifyShapeTable(Operation *op) {
         continue;
       auto [it, inserted] = sizes.try_emplace(name.name, Seen{size, number});
       if (!inserted && it->second.size != size)
-        return op->emitOpError() << "expected equal sizes of '" << name.name << "', got " << it->second.size
-                                 << " in '" << getOperandName(op, it->second.operand) << "' and " << size << " in '"
+        return op->emitOpError() << "expected equal sizes of '" << name.name << "', got " << it->second.size << " in '"
+                                 << getOperandName(op, it->second.operand) << "' and " << size << " in '"
                                  << getOperandName(op, number) << "'";
     }
   }

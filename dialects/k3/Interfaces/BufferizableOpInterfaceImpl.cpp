@@ -14,8 +14,7 @@ using namespace mlir::bufferization;
 
 namespace {
 template <typename OpTy>
-struct StructuredBufferization
-    : public DstBufferizableOpInterfaceExternalModel<StructuredBufferization<OpTy>, OpTy> {
+struct StructuredBufferization : public DstBufferizableOpInterfaceExternalModel<StructuredBufferization<OpTy>, OpTy> {
   bool bufferizesToMemoryRead(Operation *op, OpOperand &operand, const AnalysisState &) const {
     auto dps = cast<DestinationStyleOpInterface>(op);
     if (!dps.isDpsInit(&operand))

@@ -18,15 +18,14 @@ Decomposed k3::decompose(AttnResMixOp op, TensorBuilder &b) {
     // Sized by the slots, not the sources, so that the temporary has a bound.
     Value logits = b.forEach(zero, sources, b.empty({slots}), [&](Value s, Value logits) {
       Value source = b.slice(op.getStream(), {Dim::at(s), Dim::at(t), Dim::all()});
-      Value query = b.sum({source, op.getNormWeight(), proj}, [](TensorBuilder &b, ValueRange args) {
-        return b.mul(args[0], b.mul(args[1], args[2]));
-      });
+      Value query = b.sum({source, op.getNormWeight(), proj},
+                          [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.mul(args[1], args[2])); });
       return b.store(b.mul(query, emitRmsFactor(b, source, eps)), logits, {s});
     });
     logits = b.slice(logits, {Dim::range(zero, sources)});
-    Value highest =
-        b.load(b.generic("s", "s", {{logits, "s"}}, Arg{b.filled({}, b.f32(-std::numeric_limits<float>::infinity())), ""},
-                         [](TensorBuilder &b, ValueRange args) { return b.max(args[1], args[0]); }));
+    Value highest = b.load(b.generic("s", "s", {{logits, "s"}},
+                                     Arg{b.filled({}, b.f32(-std::numeric_limits<float>::infinity())), ""},
+                                     [](TensorBuilder &b, ValueRange args) { return b.max(args[1], args[0]); }));
     Value total = b.sum(logits, [&](TensorBuilder &b, ValueRange args) { return b.exp(b.sub(args[0], highest)); });
 
     SmallVector<Dim> at{Dim::at(t), Dim::all()};
@@ -40,9 +39,8 @@ Decomposed k3::decompose(AttnResMixOp op, TensorBuilder &b) {
     });
     if (op.getOutWeight()) {
       Value factor = emitRmsFactor(b, mixed, op.getOutEps()->convertToDouble());
-      mixed = b.map(op.getOutWeight(), mixed, [&](TensorBuilder &b, ValueRange args) {
-        return b.mul(b.mul(args[1], factor), args[0]);
-      });
+      mixed = b.map(op.getOutWeight(), mixed,
+                    [&](TensorBuilder &b, ValueRange args) { return b.mul(b.mul(args[1], factor), args[0]); });
     }
     return b.put(b.finish(mixed, row), out, at);
   });

@@ -25,8 +25,8 @@ static Value emitKeys(TensorBuilder &b, Value in, OpFoldResult rows, double fact
 }
 
 namespace {
-/// Of one chunk and head: [L, L] scores of queries and keys with earlier keys, and [L, K], what each row still decays by
-/// until the end of the chunk, as an exponent.
+/// Of one chunk and head: [L, L] scores of queries and keys with earlier keys, and [L, K], what each row still decays
+/// by until the end of the chunk, as an exponent.
 struct Scores {
   Value aqk, akk, remaining;
 };
@@ -53,9 +53,8 @@ static void emitScoresOfRow(TensorBuilder &b, Value q, Value k, Value decayedKey
 /// exp(G_i - G_j) as exp(G_i - R) exp(R - G_j), R a row of G in the middle, or zero.
 static void emitFactoredScores(TensorBuilder &b, Anchor anchor, Value q, Value k, Value gates, Value last, Value rows,
                                Scores &scores) {
-  Value reference = anchor == Anchor::mid_row
-                        ? b.slice(gates, {Dim::at(b.divIndex(rows, b.index(2))), Dim::all()})
-                        : b.zeros({b.size(k, 1)});
+  Value reference = anchor == Anchor::mid_row ? b.slice(gates, {Dim::at(b.divIndex(rows, b.index(2))), Dim::all()})
+                                              : b.zeros({b.size(k, 1)});
   auto shift = [&](Value keys, bool up) {
     return b.generic("id", "", {{keys, "id"}, {gates, "id"}, {reference, "d"}}, Arg{b.empty(b.sizes(keys)), "id"},
                      [&](TensorBuilder &b, ValueRange args) {
@@ -75,27 +74,28 @@ static void emitFactoredScores(TensorBuilder &b, Anchor anchor, Value q, Value k
                                [](TensorBuilder &b, ValueRange args) { return b.sub(args[1], args[0]); });
 }
 
-/// exp(G_i - G_j) for every pair. The exponent is the sum of the gates between the rows, not the difference of two sums:
-/// after a gate of -1000 that would have lost what a gate of -0.001 adds.
+/// exp(G_i - G_j) for every pair. The exponent is the sum of the gates between the rows, not the difference of two
+/// sums: after a gate of -1000 that would have lost what a gate of -0.001 adds.
 static void emitPairwiseScores(TensorBuilder &b, Value q, Value k, Value g, Value rows, Scores &scores) {
   Value zero = b.index(0);
   Value decayedKeys = b.empty(b.sizes(k));
-  SmallVector<Value> results = b.forEach(
-      zero, rows, {scores.aqk, scores.akk, b.fill(scores.remaining, b.f32(0)), decayedKeys},
-      [&](Value i, ValueRange carried) -> SmallVector<Value> {
-        SmallVector<Dim> earlier{Dim::range(zero, i), Dim::all()};
-        SmallVector<Dim> used{Dim::range(zero, b.addIndex(i, b.index(1))), Dim::all()};
-        Value gate = b.slice(g, {Dim::at(i), Dim::all()});
-        Value sums = b.generic("jd", "", {{gate, "d"}}, Arg{b.slice(carried[2], earlier), "jd"},
-                               [](TensorBuilder &b, ValueRange args) { return b.add(args[1], args[0]); });
-        sums = b.put(sums, carried[2], earlier);
-        Value decayed = b.map({b.slice(k, used), b.slice(sums, used)}, b.slice(carried[3], used),
-                              [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
-        decayed = b.put(decayed, carried[3], used);
-        Scores row{carried[0], carried[1], {}};
-        emitScoresOfRow(b, q, k, decayed, i, row);
-        return {row.aqk, row.akk, sums, decayed};
-      });
+  SmallVector<Value> results =
+      b.forEach(zero, rows, {scores.aqk, scores.akk, b.fill(scores.remaining, b.f32(0)), decayedKeys},
+                [&](Value i, ValueRange carried) -> SmallVector<Value> {
+                  SmallVector<Dim> earlier{Dim::range(zero, i), Dim::all()};
+                  SmallVector<Dim> used{Dim::range(zero, b.addIndex(i, b.index(1))), Dim::all()};
+                  Value gate = b.slice(g, {Dim::at(i), Dim::all()});
+                  Value sums = b.generic("jd", "", {{gate, "d"}}, Arg{b.slice(carried[2], earlier), "jd"},
+                                         [](TensorBuilder &b, ValueRange args) { return b.add(args[1], args[0]); });
+                  sums = b.put(sums, carried[2], earlier);
+                  Value decayed =
+                      b.map({b.slice(k, used), b.slice(sums, used)}, b.slice(carried[3], used),
+                            [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
+                  decayed = b.put(decayed, carried[3], used);
+                  Scores row{carried[0], carried[1], {}};
+                  emitScoresOfRow(b, q, k, decayed, i, row);
+                  return {row.aqk, row.akk, sums, decayed};
+                });
   scores = {results[0], results[1], results[2]};
 }
 
@@ -111,8 +111,8 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
     SmallVector<OpFoldResult> shape{length, keyDim};
 
     // Queries, keys and the running sum of gates; rows past the chunk's end are zero.
-    Value q = emitKeys(b, b.slice(op.getQ(), inAt), rows, op.getScale().convertToDouble(), op.getL2norm(),
-                       b.zeros(shape));
+    Value q =
+        emitKeys(b, b.slice(op.getQ(), inAt), rows, op.getScale().convertToDouble(), op.getL2norm(), b.zeros(shape));
     Value k = emitKeys(b, b.slice(op.getK(), inAt), rows, 1, op.getL2norm(), b.zeros(shape));
     Value last = b.zeros({keyDim});
     SmallVector<Value> summed = b.forEach(zero, rows, {b.zeros(shape), last}, [&](Value i, ValueRange values) {
@@ -135,8 +135,8 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
       emitPairwiseScores(b, q, k, b.slice(op.getG(), inAt), rows, scores);
     else
       emitFactoredScores(b, op.getAnchor(), q, k, gates, last, rows, scores);
-    Value kd = b.map(k, scores.remaining,
-                     [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
+    Value kd =
+        b.map(k, scores.remaining, [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
     Value aqk = scores.aqk, akk = scores.akk;
 
     // (I + strict_lower(diag(b) Akk)) [w, u] = diag(b) [exp(G) k, v], by rows from the first.
@@ -153,7 +153,8 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
         Value before = b.slice(matrix, {Dim::range(zero, i), Dim::all()});
         row = b.generic("jd", "j", {{coefficients, "j"}, {before, "jd"}}, Arg{row, "d"},
                         [](TensorBuilder &b, ValueRange args) { return b.sub(args[2], b.mul(args[0], args[1])); });
-        Value out = b.map(row, b.slice(matrix, at), [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], beta); });
+        Value out =
+            b.map(row, b.slice(matrix, at), [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], beta); });
         return b.put(out, matrix, at);
       };
       return SmallVector<Value>{solve(values[0]), solve(values[1])};
@@ -161,8 +162,8 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
 
     SmallVector<Dim> lastAt{Dim::at(c), Dim::at(h), Dim::all()};
     Value gl = b.copy(last, b.slice(carried[5], lastAt));
-    return {b.put(qg, carried[0], outAt),  b.put(solved[0], carried[1], outAt), b.put(solved[1], carried[2], outAt),
-            b.put(kd, carried[3], outAt),  b.put(aqk, carried[4], outAt),       b.put(gl, carried[5], lastAt)};
+    return {b.put(qg, carried[0], outAt), b.put(solved[0], carried[1], outAt), b.put(solved[1], carried[2], outAt),
+            b.put(kd, carried[3], outAt), b.put(aqk, carried[4], outAt),       b.put(gl, carried[5], lastAt)};
   };
 
   return b.forEach(zero, b.size(op.getChunks(), 0), op.getDpsInits(), [&](Value c, ValueRange carried) {
@@ -203,8 +204,7 @@ Decomposed k3::decompose(KdaChunkScanOp op, TensorBuilder &b) {
     Value slot = b.loadIndex(op.getSlots(), {n});
     Value begin = b.loadIndex(op.getChunkCu(), {n}), end = b.loadIndex(op.getChunkCu(), {b.addIndex(n, one)});
     return b.forEach(zero, b.size(op.getW(), 1), carried, [&](Value h, ValueRange carried) {
-      return b.forEach(begin, end, carried,
-                       [&](Value c, ValueRange carried) { return chunk(c, h, slot, carried); });
+      return b.forEach(begin, end, carried, [&](Value c, ValueRange carried) { return chunk(c, h, slot, carried); });
     });
   });
 }

@@ -41,8 +41,7 @@ std::pair<Value, Value> k3::emitE2M1Pair(TensorBuilder &b, Value byte) {
     Value exponent = arith::AndIOp::create(b, arith::ShRUIOp::create(b, code, constant(1)), constant(3));
     Value mantissa = arith::AndIOp::create(b, code, constant(1));
     Value isSubnormal = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, exponent, constant(0));
-    Value shift = arith::SelectOp::create(b, isSubnormal, constant(0),
-                                          arith::SubIOp::create(b, exponent, constant(1)));
+    Value shift = arith::SelectOp::create(b, isSubnormal, constant(0), arith::SubIOp::create(b, exponent, constant(1)));
     Value implicitBit = arith::SelectOp::create(b, isSubnormal, constant(0), constant(2));
     Value twice = arith::ShLIOp::create(b, arith::OrIOp::create(b, implicitBit, mantissa), shift);
     Value magnitude = b.mul(arith::SIToFPOp::create(b, b.getF32Type(), twice), b.f32(0.5));
@@ -95,9 +94,8 @@ std::pair<Value, Value> k3::splitEvenOdd(TensorBuilder &b, Value x) {
 
 Value k3::emitMatVec(TensorBuilder &b, Value x, Value odd, Value weight, Value scale, Value out) {
   if (!scale)
-    return b.generic("nk", "k", {{x, "k"}, {weight, "nk"}}, Arg{out, "n"}, [](TensorBuilder &b, ValueRange args) {
-      return b.add(args[2], b.mul(args[0], args[1]));
-    });
+    return b.generic("nk", "k", {{x, "k"}, {weight, "nk"}}, Arg{out, "n"},
+                     [](TensorBuilder &b, ValueRange args) { return b.add(args[2], b.mul(args[0], args[1])); });
   // A byte holds two weights: loops over rows, groups of 32 weights, 16 bytes.
   Value bytes = splitLast(b, weight, 16);
   return b.generic("ngj", "gj", {{x, "gj"}, {odd, "gj"}, {bytes, "ngj"}, {scale, "ng"}}, Arg{out, "n"},
@@ -143,9 +141,8 @@ Decomposed k3::decompose(RmsNormOp op, TensorBuilder &b) {
     SmallVector<Dim> at{Dim::at(t), Dim::all()};
     Value row = b.slice(op.getX(), at);
     Value factor = emitRmsFactor(b, row, eps);
-    Value normed = b.map({row, op.getWeight()}, b.slice(out, at), [&](TensorBuilder &b, ValueRange args) {
-      return b.mul(b.mul(args[0], factor), args[1]);
-    });
+    Value normed = b.map({row, op.getWeight()}, b.slice(out, at),
+                         [&](TensorBuilder &b, ValueRange args) { return b.mul(b.mul(args[0], factor), args[1]); });
     return b.put(normed, out, at);
   })};
 }

@@ -22,8 +22,8 @@ Decomposed k3::decompose(KdaShortConvOp op, TensorBuilder &b) {
     Value begin = b.loadIndex(op.getCu(), {n}), end = b.loadIndex(op.getCu(), {b.addIndex(n, b.index(1))});
     Value slot = b.loadIndex(op.getSlots(), {n}), rows = b.subIndex(end, begin), state = carried[1];
     auto stateRow = [&](Value row) { return SmallVector<Dim>{Dim::at(slot), Dim::at(row), Dim::all()}; };
-    // Input `position` counted from the oldest row of the state, in a sequence that is not empty: is it in the state, and
-    // its row there or in x. The row that is not meant is clamped to one that exists.
+    // Input `position` counted from the oldest row of the state, in a sequence that is not empty: is it in the state,
+    // and its row there or in x. The row that is not meant is clamped to one that exists.
     auto input = [&](Value position) {
       Value inState = b.lessIndex(position, history);
       Value old = b.minIndex(position, b.subIndex(history, b.index(1)));
@@ -71,10 +71,9 @@ Decomposed k3::decompose(KdaGateOp op, TensorBuilder &b) {
   OpFoldResult heads = b.size(op.getZ(), 1);
   bool bounded = op.getKind() == GateKind::bounded_sigmoid;
   double bound = bounded ? op.getLowerBound()->convertToDouble() : 0;
-  Value rate = op.getALog()
-                   ? b.map(b.slice(op.getALog(), {Dim::range(b.index(0), heads)}), b.empty({heads}),
-                           [](TensorBuilder &b, ValueRange args) { return b.exp(args[0]); })
-                   : b.filled({heads}, b.f32(1));
+  Value rate = op.getALog() ? b.map(b.slice(op.getALog(), {Dim::range(b.index(0), heads)}), b.empty({heads}),
+                                    [](TensorBuilder &b, ValueRange args) { return b.exp(args[0]); })
+                            : b.filled({heads}, b.f32(1));
   return {b.generic("thk", "", {{op.getZ(), "thk"}, {op.getDtBias(), "hk"}, {rate, "h"}}, Arg{op.getOut(), "thk"},
                     [&](TensorBuilder &b, ValueRange args) {
                       Value y = b.add(args[0], args[1]);
@@ -154,27 +153,25 @@ static SmallVector<Value> emitStep(TensorBuilder &b, const Recurrence &r, Value 
     if (r.delta)
       error = b.sub(error, b.sum({row, k}, product));
     error = b.mul(beta, error);
-    row = b.map(k, row,
-                [&](TensorBuilder &b, ValueRange args) { return b.add(args[1], b.mul(error, args[0])); });
+    row = b.map(k, row, [&](TensorBuilder &b, ValueRange args) { return b.add(args[1], b.mul(error, args[0])); });
     Value read = b.sum({row, q}, product);
     return {b.store(read, carried[0], {t, h, j}), b.put(row, carried[1], rowAt)};
   });
 }
 
 Decomposed k3::decompose(KdaRecurrentStepOp op, TensorBuilder &b) {
-  Recurrence r{op.getQ(), op.getK(), op.getV(), op.getBeta(), op.getG(), op.getScale().convertToDouble(),
+  Recurrence r{op.getQ(),      op.getK(),    op.getV(), op.getBeta(), op.getG(), op.getScale().convertToDouble(),
                op.getL2norm(), op.getDelta()};
   Value zero = b.index(0);
   return b.forEach(zero, b.size(op.getSlots(), 0), {op.getOut(), op.getState()}, [&](Value n, ValueRange carried) {
     Value slot = b.loadIndex(op.getSlots(), {n});
-    return b.forEach(zero, b.size(op.getQ(), 1), carried, [&](Value h, ValueRange carried) {
-      return emitStep(b, r, n, h, slot, carried[0], carried[1]);
-    });
+    return b.forEach(zero, b.size(op.getQ(), 1), carried,
+                     [&](Value h, ValueRange carried) { return emitStep(b, r, n, h, slot, carried[0], carried[1]); });
   });
 }
 
 Decomposed k3::decompose(KdaScanOp op, TensorBuilder &b) {
-  Recurrence r{op.getQ(), op.getK(), op.getV(), op.getBeta(), op.getG(), op.getScale().convertToDouble(),
+  Recurrence r{op.getQ(),      op.getK(),    op.getV(), op.getBeta(), op.getG(), op.getScale().convertToDouble(),
                op.getL2norm(), op.getDelta()};
   Value zero = b.index(0);
   return b.forEach(zero, b.size(op.getSlots(), 0), {op.getOut(), op.getState()}, [&](Value n, ValueRange carried) {
@@ -182,9 +179,8 @@ Decomposed k3::decompose(KdaScanOp op, TensorBuilder &b) {
     Value slot = b.loadIndex(op.getSlots(), {n});
     // Heads outside: the state of one head stays in cache while the tokens pass.
     return b.forEach(zero, b.size(op.getQ(), 1), carried, [&](Value h, ValueRange carried) {
-      return b.forEach(begin, end, carried, [&](Value t, ValueRange carried) {
-        return emitStep(b, r, t, h, slot, carried[0], carried[1]);
-      });
+      return b.forEach(begin, end, carried,
+                       [&](Value t, ValueRange carried) { return emitStep(b, r, t, h, slot, carried[0], carried[1]); });
     });
   });
 }

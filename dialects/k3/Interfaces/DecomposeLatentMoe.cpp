@@ -36,18 +36,19 @@ Decomposed k3::decompose(MoeRouteOp op, TensorBuilder &b) {
                          [](TensorBuilder &b, ValueRange args) { return b.sigmoid(args[0]); });
     Value biased = b.map({scores, op.getBias()}, b.empty({experts}),
                          [](TensorBuilder &b, ValueRange args) { return b.add(args[0], args[1]); });
-    SmallVector<Value> chosen = b.forEach(
-        zero, topK, {carried[0], carried[1], b.zeros({}), biased}, [&](Value i, ValueRange values) -> SmallVector<Value> {
-          Value id = emitArgMax(b, values[3]), score = b.load(scores, {id});
-          Value taken = b.store(b.f32(-std::numeric_limits<float>::infinity()), values[3], {id});
-          return {b.storeIndex(id, values[0], {t, i}), b.store(score, values[1], {t, i}),
-                  b.store(b.add(b.load(values[2]), score), values[2], {}), taken};
-        });
+    SmallVector<Value> chosen =
+        b.forEach(zero, topK, {carried[0], carried[1], b.zeros({}), biased},
+                  [&](Value i, ValueRange values) -> SmallVector<Value> {
+                    Value id = emitArgMax(b, values[3]), score = b.load(scores, {id});
+                    Value taken = b.store(b.f32(-std::numeric_limits<float>::infinity()), values[3], {id});
+                    return {b.storeIndex(id, values[0], {t, i}), b.store(score, values[1], {t, i}),
+                            b.store(b.add(b.load(values[2]), score), values[2], {}), taken};
+                  });
     Value scale = b.f32(op.getScale().convertToDouble());
     if (op.getRenormalize())
       scale = b.div(scale, b.add(b.load(chosen[2]), b.f32(1e-20)));
-    Value weights = b.map({}, b.slice(chosen[1], at),
-                          [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], scale); });
+    Value weights =
+        b.map({}, b.slice(chosen[1], at), [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], scale); });
     return {chosen[0], b.put(weights, chosen[1], at)};
   };
   return b.forEach(zero, b.size(op.getLogits(), 0), {op.getIds(), op.getWeights()}, token);

@@ -53,6 +53,5 @@ struct K3ReductionPatterns final : DialectReductionPatternInterface {
 } // namespace
 
 void k3::registerReductionPatterns(DialectRegistry &registry) {
-  registry.addExtension(
-      +[](MLIRContext *, K3Dialect *dialect) { dialect->addInterfaces<K3ReductionPatterns>(); });
+  registry.addExtension(+[](MLIRContext *, K3Dialect *dialect) { dialect->addInterfaces<K3ReductionPatterns>(); });
 }

@@ -76,8 +76,8 @@ public:
         auto seenType = cast<ShapedType>(op->getOperand(seen).getType());
         if (inserted || (!type.isDynamicDim(position) && !seenType.isDynamicDim(seenPosition)))
           continue;
-        assertThat(name.atLeast ? arith::CmpIPredicate::sge : arith::CmpIPredicate::eq,
-                   size(operand.get(), position), size(op->getOperand(seen), seenPosition),
+        assertThat(name.atLeast ? arith::CmpIPredicate::sge : arith::CmpIPredicate::eq, size(operand.get(), position),
+                   size(op->getOperand(seen), seenPosition),
                    Twine(name.atLeast ? "at least the size" : "equal sizes") + " of '" + name.name + "' in '" +
                        getOperandName(op, number) + "' and '" + getOperandName(op, seen) + "'");
       }
@@ -87,7 +87,8 @@ public:
   /// `boundaries` start at 0, never fall and end at `last`.
   void boundaries(StringRef name, Value boundaries, StringRef counted, Value last, StringRef lastName) {
     Value zero = index(0), one = index(1), count = dim(counted);
-    assertThat(arith::CmpIPredicate::eq, size(boundaries, 0), add(count, one), "'" + name + "' of size " + counted + " + 1");
+    assertThat(arith::CmpIPredicate::eq, size(boundaries, 0), add(count, one),
+               "'" + name + "' of size " + counted + " + 1");
     assertThat(arith::CmpIPredicate::eq, load(boundaries, zero), zero, "'" + name + "' to start at 0");
     forEach(zero, count, [&](Value i) {
       assertThat(arith::CmpIPredicate::sle, load(boundaries, i), load(boundaries, add(i, one)),
@@ -99,9 +100,8 @@ public:
   /// Every element of `ids` of any rank is in [0, end).
   void ids(StringRef name, Value ids, Value end, StringRef endName) {
     SmallVector<Value> indices;
-    nest(ids, indices, [&] {
-      assertInRange(load(ids, indices), index(0), end, "'" + name + "' in [0, " + endName + ")");
-    });
+    nest(ids, indices,
+         [&] { assertInRange(load(ids, indices), index(0), end, "'" + name + "' in [0, " + endName + ")"); });
   }
 
   /// Slots are in the pool, and no two sequences share one.
@@ -135,9 +135,8 @@ public:
       Value rows = arith::SubIOp::create(*this, load(cu, add(n, one)), load(cu, n));
       Value used = createOrFold<arith::CeilDivUIOp>(add(length, rows), page);
       assertThat(arith::CmpIPredicate::sle, used, dim("M"), "'page_table' with a page for every position");
-      forEach(zero, used, [&](Value p) {
-        assertInRange(load(pageTable, {n, p}), zero, dim("P"), "'page_table' in [0, P)");
-      });
+      forEach(zero, used,
+              [&](Value p) { assertInRange(load(pageTable, {n, p}), zero, dim("P"), "'page_table' in [0, P)"); });
     });
   }
 

@@ -42,9 +42,7 @@ Value TensorBuilder::softplus(Value a) {
   return add(max(a, f32(0)), createOrFold<math::Log1pOp>(decay));
 }
 
-Value TensorBuilder::widen(Value a) {
-  return a.getType().isBF16() ? createOrFold<arith::ExtFOp>(getF32Type(), a) : a;
-}
+Value TensorBuilder::widen(Value a) { return a.getType().isBF16() ? createOrFold<arith::ExtFOp>(getF32Type(), a) : a; }
 
 Value TensorBuilder::narrow(Value a, Type type) {
   return a.getType() == type ? a : createOrFold<arith::TruncFOp>(type, a);
@@ -93,9 +91,7 @@ OpFoldResult TensorBuilder::size(Value tensor, int64_t dim) {
   return tensor::getMixedSize(*this, getLoc(), tensor, dim);
 }
 
-SmallVector<OpFoldResult> TensorBuilder::sizes(Value tensor) {
-  return tensor::getMixedSizes(*this, getLoc(), tensor);
-}
+SmallVector<OpFoldResult> TensorBuilder::sizes(Value tensor) { return tensor::getMixedSizes(*this, getLoc(), tensor); }
 
 Value TensorBuilder::empty(ArrayRef<OpFoldResult> sizes, Type element) {
   return tensor::EmptyOp::create(*this, sizes, element ? element : Type(getF32Type()));
@@ -184,8 +180,8 @@ Value TensorBuilder::finish(Value accumulated, Value destination) {
 // Structured code
 //===----------------------------------------------------------------------===//
 
-SmallVector<Value> TensorBuilder::generic(StringRef loops, StringRef reductions, ArrayRef<Arg> ins,
-                                          ArrayRef<Arg> outs, Body body) {
+SmallVector<Value> TensorBuilder::generic(StringRef loops, StringRef reductions, ArrayRef<Arg> ins, ArrayRef<Arg> outs,
+                                          Body body) {
   SmallVector<utils::IteratorType> iterators;
   for (char loop : loops)
     iterators.push_back(reductions.contains(loop) ? utils::IteratorType::reduction : utils::IteratorType::parallel);

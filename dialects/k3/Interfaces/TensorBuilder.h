@@ -4,8 +4,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Decompositions compute in f32: values read from tensors are widened, values written are rounded to the tensor's
-// element type. Everything written goes through a slice of a destination that is put back, so that one-shot bufferization
-// updates destinations in place.
+// element type. Everything written goes through a slice of a destination that is put back, so that one-shot
+// bufferization updates destinations in place.
 //
 //===----------------------------------------------------------------------===//
 #ifndef K3_INTERFACES_TENSORBUILDER_H
@@ -90,7 +90,8 @@ public:
   Value storeIndex(Value value, Value tensor, ArrayRef<OpFoldResult> indices);
   /// `from` written over `to` element by element, converted to its element type; shapes agree.
   Value copy(Value from, Value to);
-  /// `destination` itself if it can accumulate in f32, else a fresh f32 tensor of its shape. Pass the result to `finish`.
+  /// `destination` itself if it can accumulate in f32, else a fresh f32 tensor of its shape. Pass the result to
+  /// `finish`.
   Value accumulator(Value destination);
   Value finish(Value accumulated, Value destination);
 

@@ -30,8 +30,7 @@ static void getSlice(OpBuilder &b, Operation *op, unsigned number, ArrayRef<OpFo
 }
 
 namespace {
-template <typename OpTy>
-struct StructuredTiling : public TilingInterface::ExternalModel<StructuredTiling<OpTy>, OpTy> {
+template <typename OpTy> struct StructuredTiling : public TilingInterface::ExternalModel<StructuredTiling<OpTy>, OpTy> {
   SmallVector<utils::IteratorType> getLoopIteratorTypes(Operation *op) const {
     return SmallVector<utils::IteratorType>(getLoopNames(op).size(), utils::IteratorType::parallel);
   }
@@ -55,8 +54,7 @@ struct StructuredTiling : public TilingInterface::ExternalModel<StructuredTiling
       SmallVector<OpFoldResult> sliceOffsets, sliceSizes;
       getSlice(b, op, operand.getOperandNumber(), offsets, sizes, sliceOffsets, sliceSizes);
       SmallVector<OpFoldResult> strides(sliceOffsets.size(), b.getIndexAttr(1));
-      auto slice =
-          tensor::ExtractSliceOp::create(b, op->getLoc(), operand.get(), sliceOffsets, sliceSizes, strides);
+      auto slice = tensor::ExtractSliceOp::create(b, op->getLoc(), operand.get(), sliceOffsets, sliceSizes, strides);
       operands.push_back(slice);
       slices.push_back(slice);
     }
@@ -67,8 +65,9 @@ struct StructuredTiling : public TilingInterface::ExternalModel<StructuredTiling
     return TilingResult{{tiled}, SmallVector<Value>(tiled->getResults()), slices};
   }
 
-  LogicalResult getResultTilePosition(Operation *op, OpBuilder &b, unsigned resultNumber, ArrayRef<OpFoldResult> offsets,
-                                      ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
+  LogicalResult getResultTilePosition(Operation *op, OpBuilder &b, unsigned resultNumber,
+                                      ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
+                                      SmallVector<OpFoldResult> &resultOffsets,
                                       SmallVector<OpFoldResult> &resultSizes) const {
     unsigned number = cast<DestinationStyleOpInterface>(op).getDpsInitOperand(resultNumber)->getOperandNumber();
     getSlice(b, op, number, offsets, sizes, resultOffsets, resultSizes);
