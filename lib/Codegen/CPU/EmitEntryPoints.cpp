@@ -65,6 +65,11 @@ struct EntryPoint {
         operands.push_back(arith::IndexCastOp::create(b, loc, b.getIndexType(), scalar));
       }
     }
+    // The marks have done their work; LLVM IR has no place for them.
+    for (unsigned i = 0; i < body.getNumArguments(); ++i) {
+      body.removeArgAttr(i, scratchAttrName);
+      body.removeArgAttr(i, workgroupIdAttrName);
+    }
     Value status = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
     auto call = [&] { func::CallOp::create(b, loc, body, operands); };
     if (scratchBytes == 0) {
