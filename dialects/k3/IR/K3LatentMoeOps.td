@@ -18,7 +18,7 @@ def K3_MoeRouteOp : K3_StructuredOp<"latent_moe.route",
     * (C1) `k <= E`.
   }];
   let arguments = (ins K3_F32:$logits,
-                       K3_F32:$bias,
+                       K3_Float:$bias,
                        K3_Int:$ids,
                        K3_F32:$weights,
                        BoolAttr:$renormalize,

@@ -9,9 +9,12 @@
 //===----------------------------------------------------------------------===//
 #include "StageInterpreter.h"
 #include "../Reference/TestSupport.h"
+#include "frontend/import/ImportModel.h"
+#include "lib/Pipelines/Stages.h"
 #include "lib/Reference/ModelReference.h"
 #include "lib/Support/Registration.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace mlir::k3;
@@ -111,6 +114,30 @@ TEST_P(StagesTest, RaggedPrefillThenDecode) {
   expectStep(Phase::decode, {{&a, slice(20, 21)}, {&b, slice(25, 26)}});
   expectStep(Phase::decode, {{&b, slice(26, 27)}});
   expectStep(Phase::decode, {{&b, slice(27, 28)}, {&a, slice(21, 22)}});
+}
+
+/// Every way in which a checkpoint may store a tensor passes every stage and its contract.
+TEST_P(StagesTest, EveryStoredForm) {
+  if (std::get<1>(GetParam()) != Stage::Chunk)
+    GTEST_SKIP() << "the last stage is enough";
+  const auto &config = model->getConfig();
+  ::k3::frontend::TensorPlan plan(config);
+  for (uint32_t index = 0; index < plan.templates().size(); ++index) {
+    const auto &entry = plan.templates()[index];
+    for (size_t form = 1; form < entry.forms.size(); ++form) {
+      ImportOptions options;
+      options.storedForm = [&](uint32_t other) {
+        return &plan.templates()[other].forms[other == index ? form : 0];
+      };
+      OwningOpRef<ModuleOp> module = importModel(context, config, options);
+      ASSERT_TRUE(module);
+      PassManager manager(&context);
+      StageOptions stageOptions;
+      for (Stage stage : {Stage::Import, Stage::Model, Stage::Structured, Stage::Fuse, Stage::Chunk})
+        getStageBuilder(stage)(manager, stageOptions);
+      EXPECT_TRUE(succeeded(manager.run(*module))) << entry.key << " in form " << form;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, StagesTest,
