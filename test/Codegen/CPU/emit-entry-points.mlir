@@ -1,10 +1,10 @@
 // RUN: k3-opt %s --allow-unregistered-dialect --k3-emit-entry-points | FileCheck %s
 
 // CHECK-LABEL: func.func private @kernel.body
-// CHECK-SAME: (%[[X:.*]]: memref<f32> {llvm.noalias}, %[[Y:.*]]: memref<i8> {llvm.noalias},
-// CHECK-SAME: %[[T:.*]]: index, %[[U:.*]]: index, %[[N:.*]]: index,
-// CHECK-SAME: %[[GX:.*]]: index, %{{.*}}: index, %{{.*}}: index,
-// CHECK-SAME: %{{.*}}: memref<i8> {llvm.noalias})
+// CHECK-SAME: (%[[X:[^:]*]]: memref<f32> {llvm.noalias}, %[[Y:[^:]*]]: memref<i8> {llvm.noalias},
+// CHECK-SAME: %[[T:[^:]*]]: index, %[[U:[^:]*]]: index, %[[N:[^:]*]]: index,
+// CHECK-SAME: %[[GX:[^:]*]]: index, %{{[^:]*}}: index, %{{[^:]*}}: index,
+// CHECK-SAME: %{{[^:]*}}: memref<i8> {llvm.noalias})
 // CHECK-SAME: llvm.linkage = #llvm.linkage<internal>
 // CHECK: %[[STRIDE:.*]] = arith.muli %[[U]]
 // CHECK: memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[T]], %[[U]], 8], strides: [%[[STRIDE]], 8, 1]
