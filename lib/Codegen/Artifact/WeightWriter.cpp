@@ -4,8 +4,8 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/Artifact/WeightWriter.h"
 #include "frontend/File.h"
+#include "frontend/Progress.h"
 #include "frontend/WeightValues.h"
-#include "lib/Codegen/Artifact/Progress.h"
 #include "runtime/include/k3rt/abi.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -141,17 +141,14 @@ static void fillBytes(const Tensor &tensor, uint64_t begin, uint64_t bytes, char
   case Fill::zeros: // as the memory comes
     return;
   case Fill::ones:
-    return writeWords(out, bytes, position, [=](uint64_t) {
-      return isFloat ? 0x3f8000003f800000u : 0x3f803f803f803f80u;
-    });
+    return writeWords(out, bytes, position,
+                      [=](uint64_t) { return isFloat ? 0x3f8000003f800000u : 0x3f803f803f803f80u; });
   case Fill::uniform:
     if (isFloat)
-      return writeWords(out, bytes, position, [=, limit = recipe.limit](uint64_t i) {
-        return floatsFromWord(randomWord(key, i), limit);
-      });
-    return writeWords(out, bytes, position, [=, limit = recipe.limit](uint64_t i) {
-      return bfloatsFromWord(randomWord(key, i), limit);
-    });
+      return writeWords(out, bytes, position,
+                        [=, limit = recipe.limit](uint64_t i) { return floatsFromWord(randomWord(key, i), limit); });
+    return writeWords(out, bytes, position,
+                      [=, limit = recipe.limit](uint64_t i) { return bfloatsFromWord(randomWord(key, i), limit); });
   case Fill::codes:
     return writeWords(out, bytes, position, [=](uint64_t i) { return randomWord(key, i); });
   case Fill::scales:

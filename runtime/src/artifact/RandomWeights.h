@@ -15,7 +15,8 @@
 namespace k3rt {
 
 /// Fills `memory` with all weights of an index that passed checkArtifact, whether or not it has stored ones. `tensors`:
-/// where each begins, at a multiple of 64 bytes; a group has one per expert. Values keep activations in a natural range:
+/// where each begins, at a multiple of 64 bytes; a group has one per expert. Values keep activations in a natural
+/// range:
 ///   matrices           uniform in +-sqrt(3 / in_features), so that their variance is 1 / in_features
 ///   MXFP4              random codes, scales for the same variance (within a factor of 2)
 ///   norm gains         1

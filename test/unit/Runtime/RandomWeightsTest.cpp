@@ -42,8 +42,7 @@ public:
                                  seen->total = total;
                                },
                                &progressed};
-    status =
-        k3rt::makeRandomWeights(*GetArtifact(builder.GetBufferPointer()), seed, pool, progress, memory, tensors);
+    status = k3rt::makeRandomWeights(*GetArtifact(builder.GetBufferPointer()), seed, pool, progress, memory, tensors);
   }
 
   std::string bytes() const { return std::string(memory.data(), memory.size()); }

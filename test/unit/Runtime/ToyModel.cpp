@@ -399,7 +399,7 @@ Model make(const Options &options) {
   index.model = std::make_unique<ModelInfoT>();
   index.model->name = "toy";
   index.model->model_type = "toy_type";
-  index.model->config_json = "{}";
+  index.model->config_json = R"({"num_experts_per_token": 1})";
   index.model->vocab_size = options.vocab;
   index.model->hidden_size = hidden;
   index.model->bos_token_id = 1;

@@ -1,18 +1,18 @@
-//===- Progress.h - a progress bar on the terminal -*- C++ -*-===//
+//===- Progress.h - a progress bar on the terminal ------------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#ifndef K3_CODEGEN_ARTIFACT_PROGRESS_H
-#define K3_CODEGEN_ARTIFACT_PROGRESS_H
+#ifndef K3_FRONTEND_PROGRESS_H
+#define K3_FRONTEND_PROGRESS_H
 
 #include <chrono>
 #include <cstdint>
 #include <string>
 
-namespace mlir::k3 {
+namespace k3::frontend {
 
-/// One line on standard error that shows how many of `total` bytes are done. Appears only if standard error is a terminal
-/// and the work takes more than two seconds; erased at the end.
+/// One line on standard error that shows how many of `total` bytes are done. Appears only if standard error is a
+/// terminal and the work takes more than two seconds; erased at the end.
 class Progress {
 public:
   Progress(std::string what, uint64_t total);
@@ -33,6 +33,6 @@ private:
   bool isTerminal, visible = false;
 };
 
-} // namespace mlir::k3
+} // namespace k3::frontend
 
-#endif // K3_CODEGEN_ARTIFACT_PROGRESS_H
+#endif // K3_FRONTEND_PROGRESS_H

@@ -1,15 +1,15 @@
-//===- Progress.cpp - a progress bar on the terminal -*- C++ -*-===//
+//===- Progress.cpp - a progress bar on the terminal ----------------------===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/Artifact/Progress.h"
+#include "frontend/Progress.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <unistd.h>
 #include <utility>
 
-using namespace mlir::k3;
+using namespace k3::frontend;
 
 static constexpr double quietSeconds = 2, redrawSeconds = 0.2;
 

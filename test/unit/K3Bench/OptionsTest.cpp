@@ -1,0 +1,59 @@
+//===- OptionsTest.cpp - command line of k3-bench ------------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "tools/runtime/k3-bench/Options.h"
+
+#include <gtest/gtest.h>
+
+using namespace k3bench;
+
+namespace {
+
+std::string errorOf(const std::vector<std::string> &arguments) {
+  Options options;
+  k3rt::Status status = parseOptions(arguments, options);
+  EXPECT_FALSE(status.ok());
+  return status.message();
+}
+
+TEST(Options, AllOfThem) {
+  Options options;
+  k3rt::Status status =
+      parseOptions({"--suite=cpu-layers", "--threads", "3", "--random-weights=7", "--repeat", "2", "m.k3a", "--json",
+                    "--decode-batch", "1,4", "--prefill", "0", "--context=9", "--weights-dir", "w"},
+                   options);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(options.path, "m.k3a");
+  EXPECT_EQ(options.suite, Suite::layers);
+  EXPECT_EQ(options.threads, 3u);
+  EXPECT_EQ(options.randomWeights, 7u);
+  EXPECT_EQ(options.repeat, 2u);
+  EXPECT_TRUE(options.json);
+  EXPECT_EQ(options.decodeBatches, (std::vector<uint32_t>{1, 4}));
+  EXPECT_EQ(options.prefills, std::vector<uint32_t>());
+  EXPECT_EQ(options.context, 9u);
+  EXPECT_EQ(options.weightsDir, "w");
+}
+
+TEST(Options, Mistakes) {
+  EXPECT_EQ(errorOf({}), "no artifact given (see --help)");
+  EXPECT_EQ(errorOf({"a", "b"}), "more than one artifact: 'b'");
+  EXPECT_EQ(errorOf({"a", "--fast"}), "unknown option '--fast' (see --help)");
+  EXPECT_EQ(errorOf({"a", "--json=1"}), "unknown option '--json=1' (see --help)");
+  EXPECT_EQ(errorOf({"a", "--suite", "gpu"}), "--suite wants machine, cpu-ops, cpu-layers or cpu-model, got 'gpu'");
+  EXPECT_EQ(errorOf({"a", "--repeat"}), "--repeat needs a value");
+  EXPECT_EQ(errorOf({"a", "--repeat", "0"}), "--repeat wants a number from 1 to 1000, got '0'");
+  EXPECT_EQ(errorOf({"a", "--threads", "-1"}), "--threads wants a number from 1 to 1024, got '-1'");
+  EXPECT_EQ(errorOf({"a", "--random-weights", "0"}), "--random-weights wants a number from 1 on, got '0'");
+  for (std::string list : {"", "1,", ",1", "1,,2", "1,x", "0,1", "99999999999999999999"})
+    EXPECT_EQ(errorOf({"a", "--decode-batch", list}),
+              "--decode-batch wants numbers from 1 to 65536 with commas, or 0, got '" + list + "'");
+}
+
+TEST(Options, TheMachineNeedsNoArtifact) {
+  Options options;
+  EXPECT_TRUE(parseOptions({"--suite", "machine"}, options).ok());
+}
+
+} // namespace

@@ -1,0 +1,107 @@
+//===- Session.cpp - an engine that runs steps for their time ------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "tools/runtime/k3-bench/Session.h"
+#include "frontend/Progress.h"
+#include "runtime/src/base/Process.h"
+
+#include <optional>
+
+namespace k3bench {
+
+using k3rt::Status;
+
+Status Session::check(k3rt_status status) const {
+  return status == K3RT_OK ? Status() : Status(status, k3rt_last_error(engine));
+}
+
+namespace {
+/// The bar of an engine that opens.
+struct OpenProgress {
+  const char *what;
+  std::optional<k3::frontend::Progress> bar;
+  uint64_t shown = 0;
+
+  static void report(void *user, uint64_t done, uint64_t total) {
+    auto *self = static_cast<OpenProgress *>(user);
+    if (!self->bar)
+      self->bar.emplace(self->what, total);
+    self->bar->advance(done - self->shown);
+    self->shown = done;
+  }
+};
+} // namespace
+
+Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequences, uint64_t context) {
+  k3rt_engine_options settings;
+  k3rt_engine_options_init(&settings);
+  settings.threads = options.threads;
+  settings.max_sequences = maxSequences;
+  settings.max_context = context;
+  settings.random_weights = options.randomWeights;
+  settings.weights_dir = options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();
+  OpenProgress progress = {options.randomWeights != 0 ? "making up weights" : "checking weights", {}};
+  settings.progress = OpenProgress::report;
+  settings.progress_user = &progress;
+  char message[1024] = "";
+  k3rt_status status = k3rt_engine_open(options.path.c_str(), offset, &settings, &engine, message, sizeof(message));
+  if (status != K3RT_OK)
+    return Status(status, message);
+  k3rt_model_info info = {};
+  info.size = sizeof(info);
+  K3RT_RETURN_IF_ERROR(check(k3rt_engine_info(engine, &info)));
+  vocab = info.vocab_size;
+  k3rt_stats stats = {};
+  stats.size = sizeof(stats);
+  K3RT_RETURN_IF_ERROR(check(k3rt_stats_get(engine, &stats)));
+  numThreads = stats.threads;
+  return Status();
+}
+
+void Session::freeSequences() {
+  for (k3rt_sequence sequence : sequences)
+    k3rt_sequence_free(engine, sequence);
+  sequences.clear();
+}
+
+Status Session::step(const std::vector<k3rt_sequence> &all, uint32_t tokens, double &seconds) {
+  std::vector<int32_t> ids(all.size() * tokens);
+  for (int32_t &id : ids) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    // Special tokens are at the end of a vocabulary.
+    id = int32_t((random >> 32) % (uint64_t(vocab) * 15 / 16 + 1));
+  }
+  std::vector<k3rt_batch_row> rows;
+  for (size_t i = 0; i < all.size(); ++i)
+    rows.push_back({all[i], ids.data() + i * tokens, tokens, 0});
+  k3rt_batch batch = {rows.data(), uint32_t(rows.size())};
+  k3rt_step_result result = {};
+  double start = k3rt::secondsNow();
+  k3rt_status status = k3rt_step(engine, &batch, &result);
+  seconds = k3rt::secondsNow() - start;
+  return check(status);
+}
+
+Status Session::start(uint32_t batch, uint32_t context) {
+  freeSequences();
+  for (uint32_t i = 0; i < batch; ++i) {
+    k3rt_sequence sequence;
+    K3RT_RETURN_IF_ERROR(check(k3rt_sequence_create(engine, &sequence)));
+    sequences.push_back(sequence);
+  }
+  double seconds;
+  return step(sequences, context, seconds);
+}
+
+Status Session::decode(double &seconds) { return step(sequences, 1, seconds); }
+
+Status Session::prefill(uint32_t tokens, double &seconds) {
+  freeSequences();
+  k3rt_sequence sequence;
+  K3RT_RETURN_IF_ERROR(check(k3rt_sequence_create(engine, &sequence)));
+  sequences.push_back(sequence);
+  return step(sequences, tokens, seconds);
+}
+
+} // namespace k3bench
