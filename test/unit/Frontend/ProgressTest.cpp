@@ -2,11 +2,11 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/Artifact/Progress.h"
+#include "frontend/Progress.h"
 
 #include <gtest/gtest.h>
 
-using mlir::k3::Progress;
+using k3::frontend::Progress;
 
 TEST(ProgressTest, ShowsShareSpeedAndRest) {
   Progress progress("packing weights", 4'000'000'000);
