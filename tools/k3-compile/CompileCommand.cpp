@@ -82,6 +82,7 @@ private:
   Status writeBytes(llvm::StringRef bytes);
   std::string printModule();
   std::string getOutput() const;
+  Status checkOutput() const;
   Expected<std::string> findRuntime() const;
   StageOptions *getStageOptions();
 
@@ -296,6 +297,21 @@ std::string Compiler::getOutput() const {
   return name;
 }
 
+/// The result must not replace what it is made from.
+Status Compiler::checkOutput() const {
+  std::vector<std::string> inputs = {options.ir, options.config};
+  if (!options.model.empty())
+    for (const char *name : {"config.json", "model.safetensors.index.json", "tiktoken.model", "tokenizer_config.json"})
+      inputs.push_back(joinPath(options.model, name));
+  if (model.checkpoint)
+    for (const CheckpointFile &file : model.checkpoint->files())
+      inputs.push_back(file.path);
+  for (const std::string &input : inputs)
+    if (!input.empty() && llvm::sys::fs::equivalent(summary.output, input))
+      return Status::error("-o: " + printable(summary.output) + " is an input");
+  return Status::success();
+}
+
 Status Compiler::writeBytes(llvm::StringRef bytes) {
   if (summary.output == "-") {
     llvm::outs() << bytes;
@@ -413,8 +429,12 @@ Status Compiler::run() {
   auto timed = [&](Stage stage, auto action) {
     auto start = std::chrono::steady_clock::now();
     Status status = action();
-    summary.seconds.emplace_back(
-        stage, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    // Writing the result counts for the last stage.
+    if (!summary.seconds.empty() && summary.seconds.back().first == stage)
+      summary.seconds.back().second += seconds;
+    else
+      summary.seconds.emplace_back(stage, seconds);
     return status;
   };
   for (Stage stage : mlir::k3::getAllStages()) {
@@ -425,6 +445,8 @@ Status Compiler::run() {
         if (Status loaded = loadModel(); !loaded.ok())
           return loaded;
         summary.output = getOutput();
+        if (Status output = checkOutput(); !output.ok())
+          return output;
         if (Status imported = stage == Stage::Import ? import() : loadIr(); !imported.ok())
           return imported;
         if (Status target = setTarget(); !target.ok())
@@ -435,7 +457,7 @@ Status Compiler::run() {
     if (!status.ok())
       return status;
   }
-  if (Status status = timed(Stage::Artifact, [&] { return emit(); }); !status.ok())
+  if (Status status = timed(options.stopAfter, [&] { return emit(); }); !status.ok())
     return status;
   printSummary(options, summary);
   return Status::success();

@@ -318,6 +318,8 @@ static Status checkInputs(const Options &options) {
     return Status::error("--check: no model directory given");
   if (options.model.empty() && options.config.empty() && options.ir.empty() && !options.printPipeline)
     return Status::error("no model directory given; see k3-compile --help");
+  if (options.output == "-" && (options.emit == Emit::Artifact || options.emit == Emit::Exe))
+    return Status::error(std::string("-o: --emit=") + getName(options.emit) + " needs a file, not standard output");
   if (options.emit == Emit::Exe && options.weights == WeightsMode::None)
     return Status::error("--emit=exe: a program without weights cannot run");
   return Status::success();
