@@ -25,3 +25,5 @@ if "avx512f" in flags:
     config.available_features.add("host-avx512")
 if "avx512_bf16" in flags:
     config.available_features.add("host-avx512bf16")
+if " xop " not in flags:
+    config.available_features.add("host-no-xop")
