@@ -9,8 +9,10 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -133,10 +135,24 @@ std::vector<std::string> k3::test::runnableTargets() {
   std::vector<std::string> targets = {"host"};
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
     targets.push_back("x86-64-v4");
-  targets.push_back("x86-64-v2");
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     targets.push_back("x86-64-v3");
+  targets.push_back("x86-64-v2");
   return targets;
+}
+
+std::vector<CompileOptions> k3::test::allWays() {
+  std::vector<std::string> targets = runnableTargets();
+  std::vector<CompileOptions> ways;
+  for (const std::string &target : targets)
+    ways.push_back({target, false, {}});
+  ways.push_back({targets.front(), true, {}});
+  ways.push_back({"x86-64-v2", true, {}});
+  return ways;
+}
+
+std::ostream &k3::test::operator<<(std::ostream &stream, const CompileOptions &options) {
+  return stream << options.target << (options.forceGeneric ? ", decomposed" : "");
 }
 
 KernelSpec::Operand KernelSpec::makeOperand(const Array &array, const std::vector<int> &dynamic) {
@@ -351,6 +367,13 @@ void CompiledKernel::run(const std::vector<Array> &arrays, const std::vector<Ind
 // Numbers
 //===----------------------------------------------------------------------===//
 
+std::vector<std::int32_t> k3::test::cumulate(const std::vector<Index> &lengths) {
+  std::vector<std::int32_t> cu = {0};
+  for (Index length : lengths)
+    cu.push_back(static_cast<std::int32_t>(cu.back() + length));
+  return cu;
+}
+
 double k3::test::relativeError(const Vec &actual, const Vec &expected) {
   if (actual.size() != expected.size())
     return INFINITY;
@@ -382,6 +405,14 @@ Vec Random::uniform(Index size, double low, double high) {
 }
 
 Index Random::integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(engine); }
+
+std::vector<std::int32_t> Random::distinct(Index count, Index limit) {
+  std::vector<std::int32_t> all(limit);
+  std::iota(all.begin(), all.end(), 0);
+  std::shuffle(all.begin(), all.end(), engine);
+  all.resize(count);
+  return all;
+}
 
 std::vector<std::uint8_t> Random::bytes(Index size, int low, int high) {
   std::vector<std::uint8_t> out(size);

@@ -82,6 +82,11 @@ struct CompileOptions {
 /// The targets whose code this machine can run: its own, and narrower ones, down to one without FMA.
 std::vector<std::string> runnableTargets();
 
+/// Every way to compile an op that is worth a test: emitter and decomposition, for every runnable target. The
+/// decomposition is checked for the widest and the narrowest target only.
+std::vector<CompileOptions> allWays();
+std::ostream &operator<<(std::ostream &stream, const CompileOptions &options);
+
 class CompiledKernel;
 
 /// A structured op, to be compiled as a kernel of its own: operands in the op's order.
@@ -139,6 +144,9 @@ private:
   std::mt19937 order{1};
 };
 
+/// Boundaries of sequences with the given numbers of tokens.
+std::vector<std::int32_t> cumulate(const std::vector<Index> &lengths);
+
 /// Largest absolute difference over the largest magnitude of `expected`; infinite where something is not finite.
 double relativeError(const Vec &actual, const Vec &expected);
 
@@ -149,6 +157,8 @@ public:
   Vec uniform(Index size, double low, double high);
   Index integer(Index low, Index high); ///< inclusive
   std::vector<std::uint8_t> bytes(Index size, int low = 0, int high = 255);
+  /// `count` different numbers below `limit`, in random order.
+  std::vector<std::int32_t> distinct(Index count, Index limit);
 
 private:
   std::mt19937_64 engine;

@@ -7,6 +7,9 @@
 #include "lib/Reference/MxFp4.h"
 #include "test/unit/Codegen/KernelHarness.h"
 
+#include <cmath>
+#include <numeric>
+
 using namespace k3;
 using namespace k3::test;
 
@@ -129,13 +132,14 @@ void check(const ExpertCase &c, const CompileOptions &options) {
         expected = ref::glu(expected, product(up),
                             {c.situ ? ref::Activation::Situ : ref::Activation::SwiGlu, 4.0, 25.0});
       EXPECT_LE(relativeError(out.values(), expected), c.fused ? gatedTolerance : tolerance)
-          << tokens << " tokens, pattern " << pattern;
+          << options << ", " << tokens << " tokens, pattern " << pattern;
     }
 }
 
 TEST_P(GroupedContract, MatchesReference) {
-  for (const std::string &target : runnableTargets())
-    check(GetParam(), {target, false, {}});
+  for (const CompileOptions &way : allWays())
+    if (!GetParam().table || !way.forceGeneric) // a table of pointers needs the emitter
+      check(GetParam(), way);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -196,13 +200,13 @@ TEST_P(MxContract, MatchesReference) {
   Random random(5);
   auto codes = random.bytes(c.n * c.k / 2), scales = random.bytes(c.n * c.k / 32, 120, 130);
   Array weight = Array::i8({c.n, c.k / 2}, codes), scale = Array::i8({c.n, c.k / 32}, scales);
-  for (const std::string &target : runnableTargets()) {
+  for (const CompileOptions &way : allWays()) {
     KernelSpec spec("k3.mx.contract");
     Array x0 = Array::f32({1, c.k}, random.normal(c.k));
     spec.in(x0, {0}).in(weight).in(scale).out(Array::undefined("f32", {1, c.n}), {0});
     if (c.accumulate)
       spec.attr("accumulate");
-    auto kernel = spec.compile({target, false, {}});
+    auto kernel = spec.compile(way);
     ASSERT_TRUE(kernel);
     for (Index rows : {0, 1, 3, 9, 65}) {
       Array x = Array::f32({rows, c.k}, random.normal(rows * c.k));
@@ -212,12 +216,116 @@ TEST_P(MxContract, MatchesReference) {
       Vec expected = ref::mxLinear(x.values(), codes.data(), scales.data(), rows, c.k, c.n);
       if (c.accumulate)
         expected = ref::add(expected, old);
-      EXPECT_LE(relativeError(out.values(), expected), tolerance) << rows << " rows";
+      EXPECT_LE(relativeError(out.values(), expected), tolerance) << way << ", " << rows << " rows";
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MxContract,
                          ::testing::Values(MxCase{32, 1, false}, MxCase{96, 37, true}, MxCase{2304, 16, false}));
+
+//===----------------------------------------------------------------------===//
+// Routing
+//===----------------------------------------------------------------------===//
+
+struct RouteCase {
+  Index experts, topK;
+  bool renormalize;
+};
+class Route : public ::testing::TestWithParam<RouteCase> {};
+
+TEST_P(Route, MatchesReference) {
+  RouteCase c = GetParam();
+  Random random(11);
+  Array bias = Array::f32({c.experts}, random.normal(c.experts, 0.1));
+  for (const CompileOptions &way : allWays()) {
+    auto make = [&](Index tokens) {
+      // Equal logits too: ties go to the lower id.
+      Vec logits = random.normal(tokens * c.experts);
+      if (tokens > 1)
+        std::fill_n(logits.begin(), c.experts, 0.5);
+      return Array::f32({tokens, c.experts}, logits);
+    };
+    KernelSpec spec("k3.latent_moe.route");
+    spec.in(make(1), {0}).in(bias).out(Array::undefined("i32", {1, c.topK}), {0});
+    spec.out(Array::undefined("f32", {1, c.topK}), {0}).attr("scale = 2.5 : f64");
+    spec.attr(c.renormalize ? "renormalize = true" : "renormalize = false");
+    auto kernel = spec.compile(way);
+    ASSERT_TRUE(kernel);
+    for (Index tokens : {0, 1, 2, 9}) {
+      Array logits = make(tokens);
+      Array ids = Array::undefined("i32", {tokens, c.topK}), weights = Array::undefined("f32", {tokens, c.topK});
+      kernel->run({logits, bias, ids, weights});
+      ref::Routing expected = ref::route(logits.values(), bias.values(), tokens, {c.experts, c.topK, c.renormalize, 2.5});
+      std::vector<std::int32_t> got = ids.ints();
+      for (Index t = 0; t < tokens; ++t)
+        // f32 scores cannot tell apart what is closer than this; below it the choice may differ.
+        if (expected.margin[t] > 1e-6 || t == 0)
+          for (Index i = 0; i < c.topK; ++i)
+            EXPECT_EQ(got[t * c.topK + i], expected.ids[t * c.topK + i]) << way << ", token " << t << ", choice " << i;
+      EXPECT_LE(relativeError(weights.values(), expected.weights), 2e-6) << way;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Route,
+                         ::testing::Values(RouteCase{8, 2, true}, RouteCase{37, 8, false}, RouteCase{5, 5, true},
+                                           RouteCase{1, 1, true}));
+
+TEST(MoePlan, MatchesReference) {
+  Random random(3);
+  for (auto [experts, topK] : {std::pair<Index, Index>{8, 2}, {37, 8}, {1, 1}})
+    for (const CompileOptions &way : allWays()) {
+      auto make = [&](Index tokens, bool same) {
+        std::vector<std::int32_t> ids;
+        for (Index t = 0; t < tokens; ++t) {
+          auto chosen = random.distinct(topK, experts);
+          if (same)
+            std::iota(chosen.begin(), chosen.end(), static_cast<std::int32_t>(experts - topK));
+          ids.insert(ids.end(), chosen.begin(), chosen.end());
+        }
+        return Array::i32({tokens, topK}, ids);
+      };
+      KernelSpec spec("k3.latent_moe.plan");
+      spec.in(make(1, false), {0}).out(Array::undefined("i32", {experts + 1}));
+      auto kernel = spec.out(Array::undefined("i32", {1, topK}), {0}).compile(way);
+      ASSERT_TRUE(kernel);
+      for (Index tokens : {0, 1, 5, 40})
+        for (bool same : {false, true}) {
+          Array ids = make(tokens, same);
+          Array offsets = Array::undefined("i32", {experts + 1}), perm = Array::undefined("i32", {tokens, topK});
+          kernel->run({ids, offsets, perm});
+          ref::MoePlan expected = ref::planExperts(ids.ints(), experts);
+          EXPECT_EQ(offsets.ints(), expected.offsets) << way;
+          EXPECT_EQ(perm.ints(), expected.perm) << way;
+        }
+    }
+}
+
+TEST(MoeCombine, MatchesReference) {
+  Random random(4);
+  for (bool accumulate : {false, true})
+    for (auto [n, topK] : {std::pair<Index, Index>{48, 2}, {1030, 8}, {3, 1}})
+      for (const CompileOptions &way : allWays()) {
+        KernelSpec spec("k3.latent_moe.combine");
+        Array y0 = Array::f32({1, topK, n}, random.normal(topK * n)), w0 = Array::f32({1, topK}, random.normal(topK));
+        spec.in(y0, {0}).in(w0, {0}).out(Array::undefined("f32", {1, n}), {0});
+        if (accumulate)
+          spec.attr("accumulate");
+        auto kernel = spec.compile(way);
+        ASSERT_TRUE(kernel);
+        for (Index tokens : {0, 1, 6}) {
+          Array y = Array::f32({tokens, topK, n}, random.normal(tokens * topK * n));
+          Array weights = Array::f32({tokens, topK}, random.normal(tokens * topK));
+          Vec old = random.normal(tokens * n);
+          Array out = accumulate ? Array::f32({tokens, n}, old) : Array::undefined("f32", {tokens, n});
+          kernel->run({y, weights, out});
+          Vec expected = ref::combine(y.values(), weights.values(), tokens, topK, n);
+          if (accumulate)
+            expected = ref::add(expected, old);
+          EXPECT_LE(relativeError(out.values(), expected), 1e-6) << way << ", " << tokens << " tokens";
+        }
+      }
+}
 
 } // namespace

@@ -44,13 +44,15 @@ void check(const LinearCase &c, const CompileOptions &options) {
     Vec expected = ref::linear(x.values(), weight.values(), rows, c.k, c.n);
     if (c.accumulate)
       expected = ref::add(expected, old);
-    EXPECT_LE(relativeError(out.values(), expected), tolerance) << rows << " rows";
+    EXPECT_LE(relativeError(out.values(), expected), tolerance) << options << ", " << rows << " rows";
   }
 }
 
 TEST_P(LinearKernel, MatchesReference) {
-  for (const std::string &target : runnableTargets())
-    check(GetParam(), {target, false, GetParam().tiles});
+  for (CompileOptions way : allWays()) {
+    way.tiles = GetParam().tiles;
+    check(GetParam(), way);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearKernel,
