@@ -35,8 +35,8 @@ void buildChunkStage(OpPassManager &manager, const StageOptions &options);
 void buildDispatchStage(OpPassManager &manager, const StageOptions &options);
 /// From here on the module carries its target as `k3.target`.
 void buildConfigureStage(OpPassManager &manager, const StageOptions &options);
-/// Layer functions become programs, because what a program needs of a kernel is gone once it is in the LLVM dialect; the
-/// kernels move to a module of their own.
+/// Layer functions become programs, because what a program needs of a kernel is gone once it is in the LLVM dialect;
+/// the kernels move to a module of their own.
 void buildKernelsStage(OpPassManager &manager, const StageOptions &options);
 void buildBinariesStage(OpPassManager &manager, const StageOptions &options);
 void buildPlanStage(OpPassManager &manager, const StageOptions &options);

@@ -14,13 +14,13 @@
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Pipelines/Stages.h"
 #include "lib/Support/Registration.h"
-#include "tools/k3-compile/Commands.h"
-#include "tools/k3-compile/EmitLLVM.h"
-#include "tools/k3-compile/Summary.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/Timing.h"
+#include "tools/k3-compile/Commands.h"
+#include "tools/k3-compile/EmitLLVM.h"
+#include "tools/k3-compile/Summary.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -47,9 +47,7 @@ struct Model {
   std::optional<ModelConfig> ownConfig; ///< without a checkpoint
   std::optional<TokenizerFiles> tokenizer;
 
-  const ModelConfig *config() const {
-    return checkpoint ? &checkpoint->config() : ownConfig ? &*ownConfig : nullptr;
-  }
+  const ModelConfig *config() const { return checkpoint ? &checkpoint->config() : ownConfig ? &*ownConfig : nullptr; }
   uint64_t weightBytes() const {
     if (checkpoint)
       return checkpoint->weightBytes();
@@ -88,9 +86,7 @@ private:
 
   /// Diagnostics of passes: the first error is the message, remarks and warnings go to standard error.
   void collect(mlir::Diagnostic &diagnostic);
-  Status getError(const std::string &otherwise) {
-    return Status::error(firstError.empty() ? otherwise : firstError);
-  }
+  Status getError(const std::string &otherwise) { return Status::error(firstError.empty() ? otherwise : firstError); }
 
   const Options &options;
   std::string programPath;
@@ -173,10 +169,10 @@ Status Compiler::loadModel() {
 
 Status Compiler::import() {
   const ModelConfig &config = *model.config();
-  Dtype cache = options.cacheDtype == CacheDtype::F32    ? Dtype::F32
-                : options.cacheDtype == CacheDtype::BF16 ? Dtype::BF16
+  Dtype cache = options.cacheDtype == CacheDtype::F32         ? Dtype::F32
+                : options.cacheDtype == CacheDtype::BF16      ? Dtype::BF16
                 : model.weightBytes() < mlir::k3::kEmbedLimit ? Dtype::F32
-                                                             : config.dtype;
+                                                              : config.dtype;
   mlir::k3::ImportOptions importing;
   importing.modelName = model.name;
   importing.convState = importing.kvCache = cache;

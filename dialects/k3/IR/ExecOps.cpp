@@ -45,8 +45,7 @@ std::optional<int64_t> ExecProgramOp::getMaximum(StringRef symbol) {
 }
 
 /// The ops of one kind in a single-block region.
-template <typename OpTy>
-static std::vector<OpTy> collect(Region &region) {
+template <typename OpTy> static std::vector<OpTy> collect(Region &region) {
   auto ops = region.front().getOps<OpTy>();
   return {ops.begin(), ops.end()};
 }
@@ -73,7 +72,11 @@ SmallVector<Operation *> ExecProgramOp::getSections() {
 
 /// Where an op belongs in a program: buffers, prologue, layer kinds, epilogue.
 static int rankInProgram(Operation &op) {
-  return isa<ExecBufferOp>(op) ? 0 : isa<ExecPrologueOp>(op) ? 1 : isa<ExecLayerKindOp>(op) ? 2 : isa<ExecEpilogueOp>(op) ? 3 : -1;
+  return isa<ExecBufferOp>(op)      ? 0
+         : isa<ExecPrologueOp>(op)  ? 1
+         : isa<ExecLayerKindOp>(op) ? 2
+         : isa<ExecEpilogueOp>(op)  ? 3
+                                    : -1;
 }
 
 LogicalResult ExecProgramOp::verifyRegions() {

@@ -61,7 +61,7 @@ private:
   std::vector<ArrayRef<char>> executables;
   WeightPlaces places;
   OutputFile output, packed;
-  uint64_t base = 0;         ///< of the artifact in the file
+  uint64_t base = 0;                    ///< of the artifact in the file
   uint64_t indexLength = 0, length = 0; ///< of the artifact
   ArtifactSummary summary;
 };
@@ -277,8 +277,8 @@ Expected<ArtifactSummary> ArtifactWriter::run() {
   summarize();
   if (Status status = output.reserve(summary.bytes); !status.ok())
     return status;
-  for (auto step : {&ArtifactWriter::writeBlobs, &ArtifactWriter::writeWeights, &ArtifactWriter::writeIndex, &ArtifactWriter::writeTrailer,
-                    &ArtifactWriter::reopen})
+  for (auto step : {&ArtifactWriter::writeBlobs, &ArtifactWriter::writeWeights, &ArtifactWriter::writeIndex,
+                    &ArtifactWriter::writeTrailer, &ArtifactWriter::reopen})
     if (Status status = (this->*step)(); !status.ok())
       return status;
   if (!summary.weightsPath.empty())

@@ -36,7 +36,7 @@ struct ArtifactModel {
   const ::k3::frontend::ModelConfig &config;
   const ::k3::frontend::TensorPlan &plan;
   std::string name;
-  std::string configText; ///< of config.json
+  std::string configText;                                 ///< of config.json
   const ::k3::frontend::Checkpoint *checkpoint = nullptr; ///< null: WeightsMode::None
   std::vector<int64_t> eosTokenIds;
   std::vector<uint8_t> tokenizer; ///< empty: none
@@ -52,8 +52,8 @@ struct ArtifactOptions {
 
 struct ArtifactSummary {
   WeightsMode weights = WeightsMode::None;
-  uint64_t bytes = 0;                    ///< of the file at `path`
-  std::string weightsPath;               ///< packed: the other file
+  uint64_t bytes = 0;      ///< of the file at `path`
+  std::string weightsPath; ///< packed: the other file
   uint64_t weightBytes = 0, codeBytes = 0, indexBytes = 0;
   uint64_t prefillArenaBytes = 0, decodeArenaBytes = 0;
   size_t numKernels = 0;

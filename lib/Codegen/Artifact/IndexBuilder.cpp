@@ -16,8 +16,7 @@ using ::k3::frontend::Status;
 namespace schema = ::k3::artifact;
 using flatbuffers::Offset;
 
-template <typename T>
-using Offsets = std::vector<Offset<T>>;
+template <typename T> using Offsets = std::vector<Offset<T>>;
 
 namespace {
 
@@ -297,10 +296,10 @@ Offset<schema::Program> IndexWriter::writeProgram(ExecProgramOp program) {
   auto bufferVector = fb.CreateVector(buffers);
   auto kindVector = fb.CreateVector(kinds);
   auto maximum = [&](StringRef symbol) { return static_cast<uint32_t>(program.getMaximum(symbol).value_or(0)); };
-  return schema::CreateProgram(
-      fb, program.getPhase() == Phase::prefill ? schema::Phase::Prefill : schema::Phase::Decode, symbolVector,
-      maximum("T"), maximum("N"), maximum("R"), program.getChunkRows(), program.getArenaBytes().value_or(0),
-      bufferVector, prologue, kindVector, epilogue);
+  return schema::CreateProgram(fb,
+                               program.getPhase() == Phase::prefill ? schema::Phase::Prefill : schema::Phase::Decode,
+                               symbolVector, maximum("T"), maximum("N"), maximum("R"), program.getChunkRows(),
+                               program.getArenaBytes().value_or(0), bufferVector, prologue, kindVector, epilogue);
 }
 
 Status IndexWriter::addPrograms() {
@@ -329,7 +328,9 @@ Offset<schema::ModelInfo> IndexWriter::writeModel() {
   return schema::CreateModelInfo(fb, nameText, type, configText, config.vocab_size, config.hidden_size,
                                  config.bos_token_id.value_or(-1), eos, config.pad_token_id.value_or(-1),
                                  config.max_position_embeddings, residualSlots,
-                                 model.checkpoint ? model.checkpoint->weightBytes() : memory ? memory->weight_bytes : 0,
+                                 model.checkpoint ? model.checkpoint->weightBytes()
+                                 : memory         ? memory->weight_bytes
+                                                  : 0,
                                  memory ? memory->expert_bytes : 0);
 }
 
@@ -353,10 +354,9 @@ Expected<flatbuffers::DetachedBuffer> IndexWriter::run() {
   Offset<schema::Blob> tokenizer;
   if (layout.tokenizer.length)
     tokenizer = writeBlob(layout.tokenizer);
-  schema::FinishArtifactBuffer(
-      fb, schema::CreateArtifact(fb, version, info, executableVector, kernelVector, fileVector, weightVector,
-                                 stateVector, layerVector, programVector, tokenizer,
-                                 layout.weights != WeightsMode::None));
+  schema::FinishArtifactBuffer(fb, schema::CreateArtifact(fb, version, info, executableVector, kernelVector, fileVector,
+                                                          weightVector, stateVector, layerVector, programVector,
+                                                          tokenizer, layout.weights != WeightsMode::None));
   return fb.Release();
 }
 

@@ -27,9 +27,8 @@ struct ArtifactLayout {
 };
 
 /// The size of the index does not depend on numbers in `layout`. Errors: what the schema cannot hold.
-::k3::frontend::Expected<flatbuffers::DetachedBuffer> buildIndex(ModuleOp module, const ArtifactModel &model,
-                                                                 const WeightTable &table,
-                                                                 const ArtifactLayout &layout);
+::k3::frontend::Expected<flatbuffers::DetachedBuffer>
+buildIndex(ModuleOp module, const ArtifactModel &model, const WeightTable &table, const ArtifactLayout &layout);
 
 } // namespace mlir::k3
 

@@ -10,8 +10,7 @@ using namespace mlir;
 using namespace mlir::k3;
 using namespace ::k3::frontend;
 
-template <typename Slot>
-static unsigned findSlot(const std::vector<Slot> &slots, StringRef name) {
+template <typename Slot> static unsigned findSlot(const std::vector<Slot> &slots, StringRef name) {
   auto it = llvm::find_if(slots, [&](Slot slot) { return slot.getName() == name; });
   assert(it != slots.end() && "dispatches name slots of their section");
   return it - slots.begin();
@@ -51,8 +50,7 @@ private:
 } // namespace
 
 /// Adds the slots that are not there yet; an error if one is there with another type.
-template <typename Slot>
-static Status mergeSlots(std::vector<Slot> &slots, ArrayAttr more, const std::string &kind) {
+template <typename Slot> static Status mergeSlots(std::vector<Slot> &slots, ArrayAttr more, const std::string &kind) {
   for (Slot slot : more.getAsRange<Slot>()) {
     auto it = llvm::find_if(slots, [&](Slot known) { return known.getName() == slot.getName(); });
     if (it == slots.end())

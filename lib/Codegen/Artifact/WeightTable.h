@@ -39,7 +39,7 @@ struct LayerKindSlots {
 
 struct LayerEntry {
   unsigned kind = 0;
-  std::vector<unsigned> weights; ///< positions in WeightTable::weights, in the order of the kind's slots
+  std::vector<unsigned> weights;  ///< positions in WeightTable::weights, in the order of the kind's slots
   int64_t scalars[3] = {0, 0, 0}; ///< sources, slot, mlp_sources
 };
 
@@ -47,7 +47,7 @@ struct LayerEntry {
 struct WeightTable {
   std::vector<WeightEntry> weights;
   std::vector<LayerEntry> layers;
-  std::vector<std::string> kinds; ///< in the order of the programs
+  std::vector<std::string> kinds;    ///< in the order of the programs
   std::vector<LayerKindSlots> slots; ///< of each kind
   /// Positions of the weights of prologue and epilogue, by key.
   std::map<std::string, unsigned, std::less<>> modelWeights;

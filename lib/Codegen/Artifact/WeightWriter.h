@@ -10,7 +10,8 @@
 
 namespace mlir::k3 {
 
-/// Offsets of the weights from `begin` on, each at a multiple of K3_WEIGHT_ALIGNMENT; experts of a group follow each other.
+/// Offsets of the weights from `begin` on, each at a multiple of K3_WEIGHT_ALIGNMENT; experts of a group follow each
+/// other.
 struct WeightPlaces {
   std::vector<uint64_t> offsets;
   uint64_t end = 0;

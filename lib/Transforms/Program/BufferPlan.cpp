@@ -82,8 +82,8 @@ static LogicalResult verifySection(ExecProgramOp program, Operation *section, Ar
           InFlightDiagnostic error = dispatch.emitOpError()
                                      << "writes buffer '" << buffer.getName() << "' at " << begin << " to " << end
                                      << " over buffer '" << owner.getName() << "', which is still needed";
-          error.attachNote(owner.getLoc()) << "at " << *owner.getArenaOffset() << " to "
-                                           << *owner.getArenaOffset() + *owner.getArenaBytes();
+          error.attachNote(owner.getLoc())
+              << "at " << *owner.getArenaOffset() << " to " << *owner.getArenaOffset() + *owner.getArenaBytes();
           return error;
         }
         arena.acquire(buffer);

@@ -20,8 +20,7 @@ LogicalResult DimTerms::setFromAttributes(func::FuncOp function) {
       continue;
     if (!names || static_cast<int64_t>(names.size()) != static_cast<int64_t>(type.getNumDynamicDims()))
       return function.emitError() << "expected argument #" << index << " to name its " << type.getNumDynamicDims()
-                                  << " dynamic dimensions in " << kDimsAttr << ", got "
-                                  << (names ? names.size() : 0);
+                                  << " dynamic dimensions in " << kDimsAttr << ", got " << (names ? names.size() : 0);
     SmallVector<TermAttr> dims;
     unsigned next = 0;
     for (int64_t size : type.getShape()) {
@@ -83,9 +82,7 @@ TermAttr DimTerms::getDim(Value tensor, int64_t dim) {
       })
       .Case([&](tensor::InsertSliceOp insert) { return getDim(insert.getDest(), dim); })
       .Case([&](tensor::CastOp cast) { return getDim(cast.getSource(), dim); })
-      .Case([&](DestinationStyleOpInterface dps) {
-        return getDim(dps.getDpsInitOperand(resultNumber)->get(), dim);
-      })
+      .Case([&](DestinationStyleOpInterface dps) { return getDim(dps.getDpsInitOperand(resultNumber)->get(), dim); })
       .Case([&](func::CallOp call) { return getDim(getCallDestination(call, resultNumber), dim); })
       .Default([](Operation *) { return TermAttr(); });
 }

@@ -35,8 +35,7 @@ FailureOr<StructuredOpInterface> k3::getRootOp(func::FuncOp kernel) {
 
 Value k3::getBuffer(Value tensor) {
   while (auto call = tensor.getDefiningOp<func::CallOp>())
-    tensor = call.getOperand(call.getNumOperands() - call.getNumResults() +
-                             cast<OpResult>(tensor).getResultNumber());
+    tensor = call.getOperand(call.getNumOperands() - call.getNumResults() + cast<OpResult>(tensor).getResultNumber());
   return tensor;
 }
 
@@ -81,8 +80,8 @@ static LogicalResult verifyDestination(func::CallOp call, OpOperand &operand) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
     for (StringRef name : {StringRef(kWeightAttr), StringRef(kInputAttr)})
       if (Attribute role = function.getArgAttr(argument.getArgNumber(), name))
-        return call.emitOpError() << "overwrites its operand #" << operand.getOperandNumber() << ", the " << name
-                                  << " " << role;
+        return call.emitOpError() << "overwrites its operand #" << operand.getOperandNumber() << ", the " << name << " "
+                                  << role;
   }
   // Every use of tensor.empty is a buffer of its own.
   if (tensor.getDefiningOp<tensor::EmptyOp>())
@@ -91,9 +90,8 @@ static LogicalResult verifyDestination(func::CallOp call, OpOperand &operand) {
     Operation *user = use.getOwner();
     if (&use == &operand || isa<tensor::DimOp>(user) || (user != call && user->isBeforeInBlock(call)))
       continue;
-    InFlightDiagnostic error = call.emitOpError()
-                               << "overwrites its operand #" << operand.getOperandNumber()
-                               << ", which is still used afterwards: that would take a copy";
+    InFlightDiagnostic error = call.emitOpError() << "overwrites its operand #" << operand.getOperandNumber()
+                                                  << ", which is still used afterwards: that would take a copy";
     error.attachNote(user->getLoc()) << "used here";
     return error;
   }

@@ -195,15 +195,15 @@ Value Outliner::invert(const Chain &chain, Value value) {
     if (auto expand = dyn_cast<tensor::ExpandShapeOp>(view)) {
       value = tensor::CollapseShapeOp::create(builder, loc, whole.getType(), value, expand.getReassociation());
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(view)) {
-      value = tensor::ExpandShapeOp::create(builder, loc, cast<RankedTensorType>(whole.getType()), value,
-                                            collapse.getReassociationIndices(),
-                                            tensor::getMixedSizes(builder, loc, whole));
+      value =
+          tensor::ExpandShapeOp::create(builder, loc, cast<RankedTensorType>(whole.getType()), value,
+                                        collapse.getReassociationIndices(), tensor::getMixedSizes(builder, loc, whole));
     } else if (isa<tensor::CastOp>(view)) {
       value = tensor::CastOp::create(builder, loc, whole.getType(), value);
     } else {
       auto slice = cast<tensor::ExtractSliceOp>(mapping.lookup(view->getResult(0)).getDefiningOp());
-      value = tensor::InsertSliceOp::create(builder, loc, value, whole, slice.getMixedOffsets(),
-                                            slice.getMixedSizes(), slice.getMixedStrides());
+      value = tensor::InsertSliceOp::create(builder, loc, value, whole, slice.getMixedOffsets(), slice.getMixedSizes(),
+                                            slice.getMixedStrides());
     }
   }
   return value;

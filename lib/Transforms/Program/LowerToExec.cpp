@@ -78,7 +78,8 @@ private:
   LogicalResult addScalars(func::CallOp call, DimTerms &terms, SmallVector<Attribute> &scalars);
   LogicalResult addGrid(func::CallOp call, func::FuncOp kernel, StructuredOpInterface root, DimTerms &terms,
                         SmallVector<Attribute> &grid);
-  LogicalResult addBuffer(Operation *user, StringRef name, BufferRole role, Type elementType, ArrayRef<Attribute> shape);
+  LogicalResult addBuffer(Operation *user, StringRef name, BufferRole role, Type elementType,
+                          ArrayRef<Attribute> shape);
   LogicalResult getShape(Operation *user, Value tensor, DimTerms &terms, SmallVector<Attribute> &shape);
   std::string getUniqueBufferName(const Twine &name);
   func::FuncOp lookupKernel(func::CallOp call) { return symbols.lookup<func::FuncOp>(call.getCallee()); }
@@ -135,8 +136,7 @@ LogicalResult ProgramLowering::addBuffer(Operation *user, StringRef name, Buffer
   return success();
 }
 
-LogicalResult ProgramLowering::getShape(Operation *user, Value tensor, DimTerms &terms,
-                                        SmallVector<Attribute> &shape) {
+LogicalResult ProgramLowering::getShape(Operation *user, Value tensor, DimTerms &terms, SmallVector<Attribute> &shape) {
   for (int64_t dim = 0, rank = cast<RankedTensorType>(tensor.getType()).getRank(); dim < rank; ++dim) {
     TermAttr term = terms.getDim(tensor, dim);
     if (!term)
@@ -292,9 +292,8 @@ LogicalResult ProgramLowering::lowerCall(func::CallOp call, DimTerms &terms, Str
   if (failed(root))
     return failure();
   for (Value operand : call.getOperands())
-    if (auto it = bindings.find(operand);
-        it != bindings.end() &&
-        (it->second.getKind() == BindingKind::weight || it->second.getKind() == BindingKind::layer_weight)) {
+    if (auto it = bindings.find(operand); it != bindings.end() && (it->second.getKind() == BindingKind::weight ||
+                                                                   it->second.getKind() == BindingKind::layer_weight)) {
       label += " " + it->second.getName().str();
       // A product is called after its matrix, anything else after what it does.
       if (isa<LinearOp, MxContractOp, KdaShortConvOp, MoeGroupedContractOp>(root->getOperation()))
@@ -460,8 +459,7 @@ static FailureOr<SmallVector<StringAttr>> getLayerKinds(ModuleOp module) {
     auto entry = dyn_cast<DictionaryAttr>(layer);
     auto kind = entry ? entry.getAs<StringAttr>("kind") : StringAttr();
     if (!kind)
-      return module.emitError() << "expected entries of " << kLayersAttr << " to have a kind, got " << layer,
-             failure();
+      return module.emitError() << "expected entries of " << kLayersAttr << " to have a kind, got " << layer, failure();
     if (!llvm::is_contained(kinds, kind))
       kinds.push_back(kind);
   }

@@ -52,7 +52,7 @@ void OutlineExecutablePass::runOnOperation() {
     auto source = kernel->getAttrOfType<StringAttr>(kSourceOpAttr);
     b.setInsertionPointAfter(last); // Not before the next op: that may be a kernel, which leaves.
     last = ExecKernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(), reference, b.getI64IntegerAttr(ordinal),
-                         source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0));
+                                source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0));
     kernel->remove();
     outlined.push_back(kernel);
     kernel.setPublic();

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using mlir::k3::OutputFile;
 using ::k3::frontend::Status;
+using mlir::k3::OutputFile;
 namespace fs = std::filesystem;
 
 namespace {

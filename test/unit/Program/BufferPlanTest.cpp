@@ -42,7 +42,8 @@ public:
     return R"(k3.exec.kernel @k in @cpu[0] from ""
 k3.exec.executable @cpu target(<arch = "", cpu = "", features = "">) elf(dense<0> : tensor<1xi8>)
 k3.exec.program @p phase(<decode>) symbols ["T"] maxima [8] attributes {chunk_rows = 0} {
-)" + buffers + sections + "}\n";
+)" + buffers +
+           sections + "}\n";
   }
 
 private:
@@ -165,8 +166,8 @@ TEST_F(BufferPlanTest, WrongPlansAreRefused) {
       ExecBufferOp buffer = buffers[generator.below(static_cast<int>(buffers.size()))];
       IntegerAttr before = buffer.getArenaOffsetAttr();
       int64_t places = *program.getArenaBytes() / kArenaAlignment;
-      buffer.setArenaOffsetAttr(IntegerAttr::get(
-          before.getType(), kArenaAlignment * generator.below(static_cast<int>(places))));
+      buffer.setArenaOffsetAttr(
+          IntegerAttr::get(before.getType(), kArenaAlignment * generator.below(static_cast<int>(places))));
       if (!runProgram(program)) {
         ++wrong;
         EXPECT_TRUE(failed(verifyBufferPlan(program))) << "seed " << seed << ", change " << change;
