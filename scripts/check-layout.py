@@ -8,8 +8,11 @@ import subprocess
 import sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"],
-                        capture_output=True, text=True, check=True).stdout.split("\n")
+try:
+    listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"],
+                            capture_output=True, text=True, check=True).stdout.split("\n")
+except (OSError, subprocess.CalledProcessError):  # a source archive
+    listed = [str(path.relative_to(root)) for path in root.rglob("*") if path.relative_to(root).parts[0] != "build"]
 files = [root / name for name in listed if name and (root / name).is_file()]
 breaches = []
 

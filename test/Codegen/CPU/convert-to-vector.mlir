@@ -1,0 +1,44 @@
+// RUN: k3-opt %s --pass-pipeline='builtin.module(builtin.module(func.func(k3-convert-to-vector)))' --split-input-file --verify-diagnostics | FileCheck %s
+
+// The width of a vector is the target's: 16, 8 or 4 floats. Rows of bf16 weights are widened in registers.
+module {
+  module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
+    // CHECK-LABEL: func.func private @avx512
+    // CHECK: vector.load %{{.*}} : memref<8x64xbf16>, vector<16xbf16>
+    // CHECK: math.fma %{{.*}} : vector<16xf32>
+    // CHECK-NOT: k3.linear
+    func.func private @avx512(%x: memref<?x64xf32>, %w: memref<8x64xbf16>, %y: memref<?x8xf32>) attributes {k3.kernel} {
+      k3.linear ins(%x, %w : memref<?x64xf32>, memref<8x64xbf16>) outs(%y : memref<?x8xf32>)
+      return
+    }
+  }
+  module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v3", features = "">} {
+    // CHECK-LABEL: func.func private @avx2
+    // CHECK-NOT: vector<16xf32>
+    // CHECK: vector.load %{{.*}} : memref<8x64xbf16>, vector<8xbf16>
+    // CHECK: math.fma %{{.*}} : vector<8xf32>
+    func.func private @avx2(%x: memref<?x64xf32>, %w: memref<8x64xbf16>, %y: memref<?x8xf32>) attributes {k3.kernel} {
+      k3.linear ins(%x, %w : memref<?x64xf32>, memref<8x64xbf16>) outs(%y : memref<?x8xf32>)
+      return
+    }
+    // Not a kernel.
+    // CHECK-LABEL: func.func private @other
+    // CHECK-NEXT: k3.linear
+    func.func private @other(%x: memref<?x64xf32>, %w: memref<8x64xbf16>, %y: memref<?x8xf32>) {
+      k3.linear ins(%x, %w : memref<?x64xf32>, memref<8x64xbf16>) outs(%y : memref<?x8xf32>)
+      return
+    }
+  }
+}
+
+// -----
+
+module {
+  module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v3", features = "">} {
+    func.func private @norm(%x: memref<?x64xf32>, %w: memref<64xf32>, %y: memref<?x64xf32>) attributes {k3.kernel} {
+      // expected-error @+1 {{no emitter for this op; its strategy must be 'generic'}}
+      k3.rms_norm ins(%x, %w : memref<?x64xf32>, memref<64xf32>) outs(%y : memref<?x64xf32>) {eps = 1.0e-5 : f64}
+      return
+    }
+  }
+}
