@@ -106,11 +106,10 @@ TEST_F(OutputFileTest, IsRemovedWhenInterrupted) {
   fs::path path = folder / "a.k3a";
   pid_t child = fork();
   if (child == 0) {
-    signal(SIGINT, SIG_DFL); // a shell starts background jobs with SIGINT ignored, and tests inherit that
     OutputFile file;
     if (!file.open(path.string()).ok() || !file.writeAt(0, "half", 4).ok())
       _exit(1);
-    raise(SIGINT);
+    raise(SIGTERM); // not SIGINT: shells start background jobs with it ignored
     _exit(2);
   }
   int status = -1;
