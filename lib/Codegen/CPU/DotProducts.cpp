@@ -10,12 +10,18 @@ using namespace mlir::k3;
 
 namespace {
 
+/// Elements of a row from which on one row at a time pays, because the rest of its work is small, and up to which it
+/// pays, because the input row leaves half of the first level cache to the weights.
+constexpr int64_t longRow = 512, smallInput = 4096;
+
 class FloatDotProducts : public DotProducts {
 public:
   FloatDotProducts(const VectorBuilder &v, int64_t depth) : v(v), tile(v, depth), sizes(v.getTarget()), depth(depth) {}
 
   ArrayRef<int64_t> getTokenBlocks() const override { return sizes.inputs; }
-  int64_t getWeightRows(int64_t) const override { return sizes.rows.front(); }
+  int64_t getWeightRows(int64_t tokens) const override {
+    return tokens == 1 && depth >= longRow && depth <= smallInput ? 1 : sizes.rows.front();
+  }
   void setInputs(ArrayRef<MatrixRow> rows) override { inputs.assign(rows.begin(), rows.end()); }
 
   SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t) override {

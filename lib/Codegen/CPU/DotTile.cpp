@@ -7,6 +7,8 @@
 using namespace mlir;
 using namespace mlir::k3;
 
+/// Sums that hide the latency of additions behind what memory delivers.
+static constexpr int64_t minSums = 2;
 SmallVector<Value> MatrixRow::index(Value last) const {
   SmallVector<Value> indices(at);
   indices.push_back(last);
@@ -22,26 +24,47 @@ DotTileSizes::DotTileSizes(const TargetModel &target) {
 }
 
 SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high) const {
-  auto step = [&](ValueRange sums, function_ref<Value(const MatrixRow &)> load) {
+  int64_t count = rows.size() * inputs.size(), lanes = v.lanes();
+  // Adds to the sums from `first` on.
+  auto step = [&](ValueRange sums, int64_t first, function_ref<Value(const MatrixRow &)> load) {
     SmallVector<Value> weights, next(sums);
     for (const MatrixRow &row : rows)
       weights.push_back(load(row));
     for (auto [i, input] : llvm::enumerate(inputs)) {
       Value x = load(input);
-      for (size_t r = 0; r < rows.size(); ++r)
-        next[i * rows.size() + r] = v.fma(weights[r], x, next[i * rows.size() + r]);
+      for (size_t r = 0; r < rows.size(); ++r) {
+        Value &sum = next[first + i * rows.size() + r];
+        sum = v.fma(weights[r], x, sum);
+      }
     }
     return next;
   };
-  SmallVector<Value> sums(rows.size() * inputs.size(), v.zero());
-  Value whole = v.index(depth - depth % v.lanes());
+  auto stepAt = [&](ValueRange sums, int64_t first, Value k) {
+    return step(sums, first, [&](const MatrixRow &row) { return v.load(row.matrix, row.index(k)); });
+  };
+  Value whole = v.index(depth - depth % lanes);
   Value end = v.minIndex(high, whole);
-  sums = v.loop(low, end, v.index(v.lanes()), sums, [&](Value k, ValueRange args) {
-    return step(args, [&](const MatrixRow &row) { return v.load(row.matrix, row.index(k)); });
-  });
+  // With few sums an addition would wait for the one before, so neighbouring vectors go to different chains of sums.
+  int64_t chains = std::max<int64_t>(1, minSums / count);
+  SmallVector<Value> sums(count * chains, v.zero());
+  if (chains > 1) {
+    Value width = v.index(chains * lanes);
+    Value chained = v.addIndex(low, v.mulIndex(v.divIndex(v.subIndex(end, low), width), width));
+    sums = v.loop(low, chained, width, sums, [&](Value k, ValueRange args) {
+      SmallVector<Value> next(args);
+      for (int64_t chain = 0; chain < chains; ++chain)
+        next = stepAt(next, chain * count, v.addIndex(k, v.index(chain * lanes)));
+      return next;
+    });
+    for (int64_t i = count; i < count * chains; ++i)
+      sums[i % count] = v.add(sums[i % count], sums[i]);
+    sums.resize(count);
+    low = chained;
+  }
+  sums = v.loop(low, end, v.index(lanes), sums, [&](Value k, ValueRange args) { return stepAt(args, 0, k); });
   if (depth % v.lanes() == 0)
     return sums;
   // The rest that fills no vector. Where `high` ends before it the mask is empty and the step changes nothing.
   Value mask = v.mask(v.subIndex(high, end));
-  return step(sums, [&](const MatrixRow &row) { return v.loadMasked(row.matrix, row.index(whole), mask); });
+  return step(sums, 0, [&](const MatrixRow &row) { return v.loadMasked(row.matrix, row.index(whole), mask); });
 }

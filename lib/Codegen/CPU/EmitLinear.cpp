@@ -15,7 +15,7 @@ namespace {
 /// Elements of k that a block of rows is walked in when there are many tokens: 4 bf16 rows of it stay in the first
 /// level cache, 64 tokens of it in the second.
 constexpr int64_t kBlock = 2048;
-/// Up to so many tokens one pass over whole rows is best: there is nothing to keep in a cache.
+/// Up to so many tokens one pass over whole rows is best: the weights are read once and nothing else is large.
 constexpr int64_t fewTokens = 8;
 
 /// out[t, n] (+)= sum_k x[t, k] weight[n, k]
@@ -28,15 +28,48 @@ public:
   void emit() {
     tokenCount = v.dim(x, 0);
     rowCount = v.dim(out, 1);
-    if (depth <= kBlock)
-      return emitDepthBlock(v.index(0), v.index(depth));
-    Value few = v.compare(arith::CmpIPredicate::ule, tokenCount, v.index(fewTokens));
-    Value step = v.select(few, v.index(depth), v.index(kBlock));
-    v.loop(v.index(0), v.index(depth), step,
-           [&](Value start) { emitDepthBlock(start, v.minIndex(v.addIndex(start, step), v.index(depth))); });
+    Value few = v.index(fewTokens);
+    v.ifThen(v.compare(arith::CmpIPredicate::ule, tokenCount, few), [&] { emitStreams(); });
+    v.ifThen(v.compare(arith::CmpIPredicate::ugt, tokenCount, few), [&] {
+      if (depth <= kBlock)
+        return emitDepthBlock(v.index(0), v.index(depth));
+      v.loop(v.index(0), v.index(depth), v.index(kBlock), [&](Value start) {
+        emitDepthBlock(start, v.minIndex(v.addIndex(start, v.index(kBlock)), v.index(depth)));
+      });
+    });
   }
 
 private:
+  SmallVector<MatrixRow> getInputs(Value token, int64_t tokens) {
+    SmallVector<MatrixRow> inputs;
+    for (int64_t t = 0; t < tokens; ++t)
+      inputs.push_back({x, {v.addIndex(token, v.index(t))}});
+    return inputs;
+  }
+
+  /// Memory is the limit: the rows of a tile are far apart, and each is followed by the next one of its stream.
+  void emitStreams() {
+    Value length = v.divIndex(rowCount, v.index(sizes.rows.front()));
+    auto emitRows = [&](Value row, int64_t rows) {
+      SmallVector<MatrixRow> weightRows;
+      for (int64_t r = 0; r < rows; ++r)
+        weightRows.push_back({weight, {v.addIndex(row, v.mulIndex(length, v.index(r)))}});
+      v.loopBlocks(tokenCount, sizes.inputs, [&](Value token, int64_t tokens) {
+        SmallVector<MatrixRow> inputs = getInputs(token, tokens);
+        SmallVector<Value> sums = v.reduceAddAll(tile.emit(weightRows, inputs, v.index(0), v.index(depth)));
+        for (int64_t t = 0; t < tokens; ++t)
+          for (int64_t r = 0; r < rows; ++r) {
+            SmallVector<Value> at{inputs[t].at[0], weightRows[r].at[0]};
+            Value sum = sums[t * rows + r];
+            v.storeScalar(accumulate ? v.add(v.loadScalar(out, at), sum) : sum, out, at);
+          }
+      });
+    };
+    v.loop(v.index(0), length, v.index(1), [&](Value row) { emitRows(row, sizes.rows.front()); });
+    Value covered = v.mulIndex(length, v.index(sizes.rows.front()));
+    v.loop(covered, rowCount, v.index(1), [&](Value row) { emitRows(row, 1); });
+  }
+
   /// out (+)= x[:, low:high] weight[:, low:high]^T
   void emitDepthBlock(Value low, Value high) {
     v.loopBlocks(rowCount, sizes.rows, [&](Value row, int64_t rows) {
@@ -44,9 +77,7 @@ private:
       for (int64_t r = 0; r < rows; ++r)
         weightRows.push_back({weight, {v.addIndex(row, v.index(r))}});
       v.loopBlocks(tokenCount, sizes.inputs, [&](Value token, int64_t tokens) {
-        SmallVector<MatrixRow> inputs;
-        for (int64_t t = 0; t < tokens; ++t)
-          inputs.push_back({x, {v.addIndex(token, v.index(t))}});
+        SmallVector<MatrixRow> inputs = getInputs(token, tokens);
         SmallVector<Value> sums = tile.emit(weightRows, inputs, low, high);
         for (int64_t t = 0; t < tokens; ++t)
           store(ArrayRef(sums).slice(t * rows, rows), inputs[t].at[0], row, low);

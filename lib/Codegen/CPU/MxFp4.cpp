@@ -134,17 +134,17 @@ Value MxFp4Decoder::loadScales(const MatrixRow &row, Value line) const {
 // Products
 //===----------------------------------------------------------------------===//
 
-/// Up to so many input rows, the sums of a line are scaled; with more it is cheaper to scale its weights.
-static constexpr int64_t scaleSumsUpTo = 4;
 /// Bytes that codes are asked for ahead, at least.
 static constexpr int64_t prefetchDistance = 1536;
 
 MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights)
     : v(v), decoder(v), depth(depth) {
   if (v.getTarget().vectorRegisters >= 32)
-    tokenBlocks = {8, 4, 2, 1}; // 16 accumulators
+    tokenBlocks = {8, 4, 3, 2, 1}; // 16 sums, or 8 and as many sums of a line
   else
-    tokenBlocks = {4, 2, 1};
+    tokenBlocks = {4, 2, 1}; // 8 sums, or 2 and as many sums of a line
+  // With few input rows, the sums of a line are scaled; with more it is cheaper to scale its weights.
+  scaleSumsUpTo = tokenBlocks.front() / 2;
   int64_t lines = llvm::divideCeil(depth, decoder.lineWeights());
   Type f32 = v.builder().getF32Type();
   inputs = v.stackBuffer({lines * tokenBlocks.front() * decoder.lineWeights()}, f32);

@@ -68,7 +68,7 @@ private:
   MxFp4Decoder decoder;
   int64_t depth;
   SmallVector<int64_t> tokenBlocks;
-  int64_t tokens = 0;
+  int64_t scaleSumsUpTo, tokens = 0;
   /// The input rows in the order of the weights, [lines, tokens, 8 L]; 0 beyond `depth`.
   Value inputs;
   /// The decoded scales of each weight row, [maxWeights, groups of all lines]; 0 beyond `depth`.
