@@ -117,7 +117,16 @@ struct ConfigureKernels : k3::impl::K3ConfigureKernelsBase<ConfigureKernels> {
     for (auto [tile, loop] : llvm::zip_equal(tiles, getLoopNames(*root)))
       if (int64_t size = getStaticNamedDim(*root, loop); !ShapedType::isDynamic(size) && tile >= size)
         tile = 0;
-    StringRef strategy = hasEmitter(*root) && !forceGeneric ? strategyVector : strategyGeneric;
+    // An expert group is bound as a table of pointers, which only an emitter reads.
+    bool hasTable = llvm::any_of(func.getArguments(), [&](BlockArgument argument) {
+      return static_cast<bool>(func.getArgAttr(argument.getArgNumber(), expertGroupAttrName));
+    });
+    if (hasTable && !hasEmitter(*root)) {
+      root->emitOpError("reads an expert group, and no emitter can: its contraction size must be static");
+      return signalPassFailure();
+    }
+    bool useEmitter = hasEmitter(*root) && (hasTable || !forceGeneric);
+    StringRef strategy = useEmitter ? strategyVector : strategyGeneric;
     (*root)->setAttr(kernelConfigAttrName, KernelConfigAttr::get(&getContext(), tiles, strategy));
   }
 };

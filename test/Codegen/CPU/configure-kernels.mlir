@@ -28,3 +28,15 @@ func.func @layer(%x: tensor<?x512xf32>, %w: tensor<256x512xbf16>, %y: tensor<?x2
   %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<256x512xbf16>) outs(%y : tensor<?x256xf32>) -> tensor<?x256xf32>
   return %0 : tensor<?x256xf32>
 }
+
+// An expert group is bound as a table of pointers, which only the emitter reads.
+// CHECK-LABEL: func.func private @experts
+// CHECK: k3.latent_moe.grouped_contract{{.*}}strategy = "vector"
+// GENERIC: k3.latent_moe.grouped_contract{{.*}}strategy = "vector"
+func.func private @experts(%x: tensor<?x64xf32>, %offsets: tensor<9xi32>, %perm: tensor<?x2xi32>,
+                           %w: tensor<8x32x64xbf16> {k3.expert_group}, %y: tensor<?x2x32xf32>) -> tensor<?x2x32xf32>
+    attributes {k3.kernel} {
+  %0 = k3.latent_moe.grouped_contract ins(%x, %offsets, %perm, %w : tensor<?x64xf32>, tensor<9xi32>, tensor<?x2xi32>, tensor<8x32x64xbf16>)
+      outs(%y : tensor<?x2x32xf32>) -> tensor<?x2x32xf32>
+  return %0 : tensor<?x2x32xf32>
+}

@@ -274,8 +274,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Route,
 
 TEST(MoePlan, MatchesReference) {
   Random random(3);
-  for (auto [experts, topK] : {std::pair<Index, Index>{8, 2}, {37, 8}, {1, 1}})
+  for (std::pair<Index, Index> sizes : {std::pair<Index, Index>{8, 2}, {37, 8}, {1, 1}})
     for (const CompileOptions &way : allWays()) {
+      Index experts = sizes.first, topK = sizes.second;
       auto make = [&](Index tokens, bool same) {
         std::vector<std::int32_t> ids;
         for (Index t = 0; t < tokens; ++t) {

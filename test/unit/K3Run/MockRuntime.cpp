@@ -148,7 +148,7 @@ k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch,
     traceRows(engine, before, row.num_tokens);
   engine->firstRow = {0, engine->logits.size() / model.vocab};
   *result = {engine->logits.data(), engine->firstRow.data(),
-             engine->firstRow[1], model.vocab};
+             engine->firstRow[1], model.vocab, nullptr};
   return K3RT_OK;
 }
 k3rt_status k3rt_tokenizer_blob(k3rt_engine *, const void **data,
