@@ -48,6 +48,8 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   chunk.rows = options.chunkRows;
   manager.addNestedPass<func::FuncOp>(createChunkKda(chunk));
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
+  if (options.bf16Products)
+    manager.addNestedPass<func::FuncOp>(createRoundInputs());
   addVerifier(manager, Stage::Chunk);
 }
 

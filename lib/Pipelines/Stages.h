@@ -15,6 +15,8 @@ namespace mlir::k3 {
 struct StageOptions : PassPipelineOptions<StageOptions> {
   Option<int64_t> chunkRows{*this, "chunk-rows", llvm::cl::desc("rows of a KDA chunk: 16, 32 or 64"),
                             llvm::cl::init(16)};
+  Option<bool> bf16Products{*this, "bf16-products", llvm::cl::desc("round the inputs of prefill's products to bf16"),
+                            llvm::cl::init(false)};
   Option<bool> forceGeneric{*this, "force-generic", llvm::cl::desc("use no kernel emitter, decompose every op"),
                             llvm::cl::init(false)};
   Option<int64_t> maxTokens{*this, "max-tokens", llvm::cl::desc("rows of the largest prefill step"),

@@ -116,7 +116,8 @@ Sequences Expander::getSequences(Value seq) {
 
 Value Expander::linear(Value x, Value weight) {
   Value out = empty({dimOf(weight, 0)});
-  return LinearOp::create(b, at(weight), out.getType(), x, weight, out, UnitAttr(), KernelConfigAttr()).getResult(0);
+  return LinearOp::create(b, at(weight), out.getType(), x, weight, out, UnitAttr(), KernelConfigAttr(), UnitAttr())
+      .getResult(0);
 }
 
 Value Expander::norm(Value x, Value weight, FloatAttr eps) {
@@ -176,7 +177,8 @@ Value Expander::contractExperts(Value x, Value offsets, Value perm, Value weight
   Value out = empty({dimOf(perm, 1), dimOf(weight, 1)});
   FloatAttr none = b.getF64FloatAttr(0.0);
   return MoeGroupedContractOp::create(b, at(weight), out.getType(), x, offsets, perm, weight, scale, /*up_weight=*/Value(),
-                                      /*up_scale=*/Value(), out, ActivationAttr(), none, none, KernelConfigAttr())
+                                      /*up_scale=*/Value(), out, ActivationAttr(), none, none, KernelConfigAttr(),
+                                      /*bf16_x=*/UnitAttr())
       .getResult(0);
 }
 

@@ -208,6 +208,7 @@ Status Compiler::setTarget() {
 static void fillStageOptions(const Options &options, StageOptions &stages) {
   stages.chunkRows = options.chunkRows;
   stages.forceGeneric = options.forceGeneric;
+  stages.bf16Products = options.bf16Products;
   stages.maxTokens = options.maxTokens;
   stages.maxSequences = options.maxSequences;
 }

@@ -37,6 +37,8 @@ struct Options {
   mlir::k3::Stage startFrom = mlir::k3::Stage::Import;
   bool check = false, plan = false, printPipeline = false;
   bool json = false, time = false, forceGeneric = false;
+  /// Inputs of prefill's products are rounded to bf16.
+  bool bf16Products = false;
   std::string dumpDir;
 };
 

@@ -9,7 +9,7 @@ using namespace mlir::k3;
 
 // Nothing beyond the shape table; ids are checked at run time.
 LogicalResult GatherRowsOp::verifyConstraints() { return success(); }
-LogicalResult LinearOp::verifyConstraints() { return success(); }
+LogicalResult LinearOp::verifyConstraints() { return verifyBf16Products(getOperation(), getBf16X(), getWeight()); }
 LogicalResult SigmoidGateOp::verifyConstraints() { return success(); }
 
 LogicalResult MxContractOp::verifyConstraints() {

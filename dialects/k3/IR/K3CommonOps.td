@@ -29,13 +29,17 @@ def K3_LinearOp : K3_StructuredOp<"linear",
   let summary = "product with a stored weight matrix";
   let description = [{
     `out[t, n] = sum_k x[t, k] * weight[n, k]`, plus the old `out[t, n]` with `accumulate`. The weight is read as the
-    checkpoint stores it, `[out features, in features]`; products and sums are f32.
+    checkpoint stores it, `[out features, in features]`; products and sums are f32. With `bf16_x` each x is rounded to
+    bf16 first (to nearest, ties to even), so that targets with bf16 products can use them.
+
+    * (C1) `bf16_x` needs a bf16 weight.
   }];
   let arguments = (ins K3_Float:$x,
                        K3_Float:$weight,
                        K3_F32:$out,
                        UnitAttr:$accumulate,
-                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
+                       UnitAttr:$bf16_x);
   let assemblyFormat = K3_DpsFormat<["x", "weight"], ["out"]>.format;
 }
 

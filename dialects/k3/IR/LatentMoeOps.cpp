@@ -22,6 +22,8 @@ LogicalResult MoeGroupedContractOp::verifyConstraints() {
     if (failed(verifyNamedDim(op, "E1", "E + 1", experts + 1)))
       return failure();
 
+  if (failed(verifyBf16Products(op, getBf16X(), getWeight())))
+    return failure();
   Type element = cast<ShapedType>(getWeight().getType()).getElementType();
   bool packed = element.isInteger(8);
   auto checkScale = [&](StringRef weight, StringRef name, Value scale) -> LogicalResult {

@@ -216,3 +216,10 @@ int64_t k3::getStaticNamedDim(Operation *op, StringRef name) {
           return type.getDimSize(dim);
   return ShapedType::kDynamic;
 }
+
+LogicalResult k3::verifyBf16Products(Operation *op, bool bf16X, Value weight) {
+  Type element = cast<ShapedType>(weight.getType()).getElementType();
+  if (bf16X && !element.isBF16())
+    return op->emitOpError() << "expected a bf16 'weight' with 'bf16_x', got " << element;
+  return success();
+}

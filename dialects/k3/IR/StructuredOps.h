@@ -58,6 +58,9 @@ OpFoldResult getNamedDim(OpBuilder &b, Operation *op, llvm::StringRef name);
 /// The same when it is static; ShapedType::kDynamic otherwise.
 int64_t getStaticNamedDim(Operation *op, llvm::StringRef name);
 
+/// `bf16_x` on a product needs a bf16 weight.
+llvm::LogicalResult verifyBf16Products(Operation *op, bool bf16X, Value weight);
+
 } // namespace mlir::k3
 
 #endif // K3_IR_STRUCTUREDOPS_H

@@ -121,7 +121,10 @@ Decomposed k3::decompose(GatherRowsOp op, TensorBuilder &b) {
 Decomposed k3::decompose(LinearOp op, TensorBuilder &b) {
   Value out = op.getAccumulate() ? op.getOut() : b.fill(op.getOut(), b.f32(0));
   return {b.generic("tnk", "k", {{op.getX(), "tk"}, {op.getWeight(), "nk"}}, Arg{out, "tn"},
-                    [](TensorBuilder &b, ValueRange args) { return b.add(args[2], b.mul(args[0], args[1])); })};
+                    [&](TensorBuilder &b, ValueRange args) {
+                      Value x = op.getBf16X() ? b.widen(b.narrow(args[0], b.getBF16Type())) : args[0];
+                      return b.add(args[2], b.mul(x, args[1]));
+                    })};
 }
 
 Decomposed k3::decompose(MxContractOp op, TensorBuilder &b) {

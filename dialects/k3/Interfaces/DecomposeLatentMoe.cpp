@@ -110,6 +110,8 @@ Decomposed k3::decompose(MoeGroupedContractOp op, TensorBuilder &b) {
       Value token = b.divIndex(slot, topK), choice = b.remIndex(slot, topK);
       Value row = perSlot ? b.slice(x, {Dim::at(token), Dim::at(choice), Dim::all()})
                           : b.slice(x, {Dim::at(token), Dim::all()});
+      if (op.getBf16X())
+        row = b.copy(row, b.empty(b.sizes(row), b.getBF16Type()));
       Value odd;
       if (scale)
         std::tie(row, odd) = splitEvenOdd(b, row);

@@ -16,7 +16,8 @@ constexpr int64_t longRow = 512, smallInput = 4096;
 
 class FloatDotProducts : public DotProducts {
 public:
-  FloatDotProducts(const VectorBuilder &v, int64_t depth) : v(v), tile(v, depth), sizes(v.getTarget()), depth(depth) {}
+  FloatDotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs)
+      : v(v), tile(v, depth, bf16Inputs), sizes(v.getTarget()), depth(depth) {}
 
   ArrayRef<int64_t> getTokenBlocks() const override { return sizes.inputs; }
   int64_t getWeightRows(int64_t tokens) const override {
@@ -42,10 +43,10 @@ private:
 } // namespace
 
 std::unique_ptr<DotProducts> DotProducts::create(const VectorBuilder &v, Type element, int64_t depth,
-                                                 int64_t matrices) {
+                                                 int64_t matrices, bool bf16Inputs) {
   if (element.isInteger(8))
     return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2));
-  return std::make_unique<FloatDotProducts>(v, depth);
+  return std::make_unique<FloatDotProducts>(v, depth, bf16Inputs);
 }
 
 ColumnProducts::ColumnProducts(const VectorBuilder &v, DotProducts &dot, int64_t matrices)

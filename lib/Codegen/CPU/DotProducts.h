@@ -22,8 +22,9 @@ struct WeightRow {
 /// Emits dot products of input rows with rows of stored weights.
 class DotProducts {
 public:
-  /// For `matrices` weights of `element` type with `depth` = k elements in a row.
-  static std::unique_ptr<DotProducts> create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices);
+  /// For `matrices` weights of `element` type with `depth` = k elements in a row. `bf16Inputs`: see DotTile.
+  static std::unique_ptr<DotProducts> create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices,
+                                             bool bf16Inputs = false);
   virtual ~DotProducts() = default;
 
   /// How many input rows one call may take, largest first; the last is 1.

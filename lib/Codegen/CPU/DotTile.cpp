@@ -23,6 +23,27 @@ DotTileSizes::DotTileSizes(const TargetModel &target) {
     inputs = {2, 1}; // 8 sums, 4 weights
 }
 
+Value DotTile::emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high,
+                         SmallVector<Value> &sums) const {
+  int64_t step = 2 * v.lanes();
+  Value end = v.minIndex(high, v.index(depth - depth % step));
+  sums = v.loop(low, end, v.index(step), sums, [&](Value k, ValueRange args) {
+    SmallVector<Value> next(args), weights;
+    for (const MatrixRow &row : rows)
+      weights.push_back(v.loadRaw(row.matrix, row.index(k), step));
+    for (auto [i, input] : llvm::enumerate(inputs)) {
+      Value x = v.packBf16(v.load(input.matrix, input.index(k)),
+                           v.load(input.matrix, input.index(v.addIndex(k, v.index(v.lanes())))));
+      for (size_t r = 0; r < rows.size(); ++r) {
+        Value &sum = next[i * rows.size() + r];
+        sum = v.dotBf16(weights[r], x, sum);
+      }
+    }
+    return next;
+  });
+  return end;
+}
+
 SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high) const {
   int64_t count = rows.size() * inputs.size(), lanes = v.lanes();
   // Adds to the sums from `first` on.
@@ -32,6 +53,8 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
       weights.push_back(load(row));
     for (auto [i, input] : llvm::enumerate(inputs)) {
       Value x = load(input);
+      if (bf16Inputs)
+        x = v.roundToBf16(x);
       for (size_t r = 0; r < rows.size(); ++r) {
         Value &sum = next[first + i * rows.size() + r];
         sum = v.fma(weights[r], x, sum);
@@ -42,11 +65,16 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
   auto stepAt = [&](ValueRange sums, int64_t first, Value k) {
     return step(sums, first, [&](const MatrixRow &row) { return v.load(row.matrix, row.index(k)); });
   };
+  SmallVector<Value> paired(count, v.zero());
+  bool pairs = bf16Inputs && v.getTarget().avx512Bf16;
+  if (pairs)
+    low = emitPairs(rows, inputs, low, high, paired);
   Value whole = v.index(depth - depth % lanes);
   Value end = v.minIndex(high, whole);
   // With few sums an addition would wait for the one before, so neighbouring vectors go to different chains of sums.
   int64_t chains = std::max<int64_t>(1, minSums / count);
   SmallVector<Value> sums(count * chains, v.zero());
+  llvm::copy(paired, sums.begin());
   if (chains > 1) {
     Value width = v.index(chains * lanes);
     Value chained = v.addIndex(low, v.mulIndex(v.divIndex(v.subIndex(end, low), width), width));
@@ -64,7 +92,11 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
   sums = v.loop(low, end, v.index(lanes), sums, [&](Value k, ValueRange args) { return stepAt(args, 0, k); });
   if (depth % v.lanes() == 0)
     return sums;
-  // The rest that fills no vector. Where `high` ends before it the mask is empty and the step changes nothing.
-  Value mask = v.mask(v.subIndex(high, end));
-  return step(sums, 0, [&](const MatrixRow &row) { return v.loadMasked(row.matrix, row.index(whole), mask); });
+  // The rest that fills no vector, in the last block only: under a condition rather than a mask that is sometimes empty,
+  // because masks that are not constant make bf16 loads a library call on targets without masked ones.
+  Value isLast = v.compare(arith::CmpIPredicate::eq, high, v.index(depth));
+  Value mask = v.mask(depth % lanes);
+  return v.loop(v.select(isLast, v.index(0), v.index(1)), v.index(1), v.index(1), sums, [&](Value, ValueRange args) {
+    return step(args, 0, [&](const MatrixRow &row) { return v.loadMasked(row.matrix, row.index(whole), mask); });
+  });
 }

@@ -34,16 +34,23 @@ struct DotTileSizes {
 /// Weights that are f32, or become f32 when they are loaded.
 class DotTile {
 public:
-  /// `depth`: contraction size.
-  DotTile(const VectorBuilder &v, int64_t depth) : v(v), depth(depth) {}
+  /// `depth`: contraction size. `bf16Inputs`: inputs are rounded to bf16 first (weights are bf16 then); where the target
+  /// multiplies pairs of bf16 it does so.
+  DotTile(const VectorBuilder &v, int64_t depth, bool bf16Inputs = false)
+      : v(v), depth(depth), bf16Inputs(bf16Inputs) {}
 
   /// Partial sums over [low, high) of the products of input i and row r, at position i * rows + r; add up the lanes to
   /// get the dot product. low is a multiple of the lanes; so is high unless it is the depth.
   SmallVector<Value> emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high) const;
 
 private:
+  /// The same in steps of two vectors by bf16 products, as far as whole steps go; returns where it stopped.
+  Value emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high,
+                  SmallVector<Value> &sums) const;
+
   VectorBuilder v;
   int64_t depth;
+  bool bf16Inputs;
 };
 
 } // namespace mlir::k3

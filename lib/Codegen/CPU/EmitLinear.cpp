@@ -23,7 +23,7 @@ class LinearEmitter {
 public:
   LinearEmitter(OpBuilder &b, const TargetModel &target, LinearOp op)
       : v(b, op.getLoc(), target), sizes(target), x(op.getX()), weight(op.getWeight()), out(op.getOut()),
-        accumulate(op.getAccumulate()), depth(cast<MemRefType>(x.getType()).getDimSize(1)), tile(v, depth) {}
+        accumulate(op.getAccumulate()), depth(cast<MemRefType>(x.getType()).getDimSize(1)), tile(v, depth, op.getBf16X()) {}
 
   void emit() {
     tokenCount = v.dim(x, 0);

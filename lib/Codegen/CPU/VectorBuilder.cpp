@@ -47,19 +47,45 @@ Value VectorBuilder::widen(Value bits) const {
   return arith::BitcastOp::create(b, loc, type, arith::ShLIOp::create(b, loc, wide, constantInt(16)));
 }
 
+/// i32 bits of f32 values whose upper halves are the values rounded to bf16; NaN stays NaN.
+static Value roundBits(OpBuilder &b, Location loc, Value vector, Type intType,
+                       function_ref<Value(int32_t)> constantInt) {
+  Value bits = arith::BitcastOp::create(b, loc, intType, vector);
+  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, constantInt(16)), constantInt(1));
+  Value rounded = arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, constantInt(0x7fff)));
+  Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, vector, vector);
+  return arith::SelectOp::create(b, loc, isNan, constantInt(0x7fc00000), rounded);
+}
+
 Value VectorBuilder::narrow(Value vector) const {
   VectorType bf16 = vectorType().clone(b.getBF16Type());
   if (target.avx512Bf16)
     return arith::TruncFOp::create(b, loc, bf16, vector);
-  Value bits = arith::BitcastOp::create(b, loc, intType(), vector);
-  Value sixteen = constantInt(16);
-  Value odd = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, sixteen), constantInt(1));
-  Value rounded = arith::AddIOp::create(b, loc, bits, arith::AddIOp::create(b, loc, odd, constantInt(0x7fff)));
-  Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, vector, vector);
-  rounded = arith::SelectOp::create(b, loc, isNan, constantInt(0x7fc00000), rounded);
+  Value rounded = roundBits(b, loc, vector, intType(), [&](int32_t value) { return constantInt(value); });
   Value top = arith::TruncIOp::create(b, loc, vectorType().clone(b.getI16Type()),
-                                      arith::ShRUIOp::create(b, loc, rounded, sixteen));
+                                      arith::ShRUIOp::create(b, loc, rounded, constantInt(16)));
   return arith::BitcastOp::create(b, loc, bf16, top);
+}
+
+Value VectorBuilder::roundToBf16(Value vector) const {
+  // Not a conversion to bf16 and back: LLVM takes such pairs apart into calls of a library function.
+  Value rounded = roundBits(b, loc, vector, intType(), [&](int32_t value) { return constantInt(value); });
+  Value top = arith::AndIOp::create(b, loc, rounded, constantInt(static_cast<int32_t>(0xffff0000u)));
+  return arith::BitcastOp::create(b, loc, type, top);
+}
+
+Value VectorBuilder::packBf16(Value low, Value high) const {
+  assert(target.avx512Bf16 && lanes() == 16 && "the target has no such instruction");
+  return LLVM::CallIntrinsicOp::create(b, loc, VectorType::get({2 * lanes()}, b.getBF16Type()),
+                                       b.getStringAttr("llvm.x86.avx512bf16.cvtne2ps2bf16.512"), ValueRange{high, low})
+      .getResult(0);
+}
+
+Value VectorBuilder::dotBf16(Value x, Value y, Value sum) const {
+  assert(target.avx512Bf16 && lanes() == 16 && "the target has no such instruction");
+  return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+                                       ValueRange{sum, x, y})
+      .getResult(0);
 }
 
 Value VectorBuilder::loadRaw(Value memref, ValueRange indices, int64_t count) const {

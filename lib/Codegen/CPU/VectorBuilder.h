@@ -76,6 +76,11 @@ public:
   /// A vector of bf16 bits (i16) to f32, and back with round to nearest even.
   Value widen(Value bits) const;
   Value narrow(Value vector) const;
+  /// f32 rounded to what bf16 holds.
+  Value roundToBf16(Value vector) const;
+  /// Two vectors of f32 as one of bf16, `low` first, and sum + the products of pairs of neighbours: AVX512-BF16 only.
+  Value packBf16(Value low, Value high) const;
+  Value dotBf16(Value x, Value y, Value sum) const;
 
   // Control flow.
   using LoopBody = function_ref<SmallVector<Value>(Value iv, ValueRange args)>;

@@ -167,3 +167,12 @@ func.func @gather_rows_width(%ids: tensor<?xi32>, %table: tensor<32x8xbf16>, %ou
       -> tensor<?x16xf32>
   return
 }
+
+// -----
+
+func.func @linear_c1(%x: tensor<?x8xf32>, %weight: tensor<16x8xf32>, %out: tensor<?x16xf32>) {
+  // expected-error @+1 {{'k3.linear' op expected a bf16 'weight' with 'bf16_x', got 'f32'}}
+  %0 = k3.linear ins(%x, %weight : tensor<?x8xf32>, tensor<16x8xf32>) outs(%out : tensor<?x16xf32>) {bf16_x}
+      -> tensor<?x16xf32>
+  return
+}

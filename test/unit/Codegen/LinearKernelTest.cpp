@@ -14,6 +14,7 @@ struct LinearCase {
   Index k, n;
   bool bf16, accumulate;
   std::vector<Index> tiles;
+  bool bf16Inputs = false;
 };
 
 class LinearKernel : public ::testing::TestWithParam<LinearCase> {};
@@ -33,6 +34,8 @@ void check(const LinearCase &c, const CompileOptions &options) {
   spec.in(x0, {0}).in(weight).out(Array::f32({3, c.n}, y0), {0});
   if (c.accumulate)
     spec.attr("accumulate");
+  if (c.bf16Inputs)
+    spec.attr("bf16_x");
   auto kernel = spec.compile(options);
   if (!kernel)
     return;
@@ -41,7 +44,8 @@ void check(const LinearCase &c, const CompileOptions &options) {
     auto [x, old] = inputs(rows);
     Array out = c.accumulate ? Array::f32({rows, c.n}, old) : Array::undefined("f32", {rows, c.n});
     kernel->run({x, weight, out});
-    Vec expected = ref::linear(x.values(), weight.values(), rows, c.k, c.n);
+    Vec inputs = c.bf16Inputs ? Array::bf16({rows, c.k}, x.values()).values() : x.values();
+    Vec expected = ref::linear(inputs, weight.values(), rows, c.k, c.n);
     if (c.accumulate)
       expected = ref::add(expected, old);
     EXPECT_LE(relativeError(out.values(), expected), tolerance) << options << ", " << rows << " rows";
@@ -61,6 +65,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, LinearKernel,
                                            LinearCase{1, 1, false, false, {}},
                                            LinearCase{33, 50, false, true, {7, 0}},
                                            LinearCase{2304, 70, true, false, {}},
-                                           LinearCase{4101, 9, false, true, {}}));
+                                           LinearCase{4101, 9, false, true, {}},
+                                           LinearCase{320, 96, true, true, {}, true},
+                                           LinearCase{2357, 21, true, false, {}, true},
+                                           LinearCase{47, 5, true, false, {}, true}));
 
 } // namespace

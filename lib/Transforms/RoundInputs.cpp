@@ -1,0 +1,37 @@
+//===- RoundInputs.cpp - bf16 inputs for the products of prefill -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "dialects/k3/IR/K3Ops.h"
+#include "lib/Transforms/ModelFunctions.h"
+#include "lib/Transforms/Passes.h"
+
+namespace mlir::k3 {
+#define GEN_PASS_DEF_ROUNDINPUTS
+#include "lib/Transforms/Passes.h.inc"
+} // namespace mlir::k3
+
+using namespace mlir;
+using namespace mlir::k3;
+
+static bool isBf16(Value weight) { return cast<ShapedType>(weight.getType()).getElementType().isBF16(); }
+
+/// Which experts a token goes to must not depend on how its scores are multiplied.
+static bool isRouter(LinearOp op) {
+  return llvm::any_of(op->getUsers(), [](Operation *user) { return isa<MoeRouteOp>(user); });
+}
+
+namespace {
+struct RoundInputsPass : k3::impl::RoundInputsBase<RoundInputsPass> {
+  void runOnOperation() override {
+    if (getPhase(getOperation()) != Phase::prefill)
+      return;
+    getOperation().walk([](Operation *op) {
+      if (auto linear = dyn_cast<LinearOp>(op); linear && isBf16(linear.getWeight()) && !isRouter(linear))
+        linear.setBf16X(true);
+      if (auto experts = dyn_cast<MoeGroupedContractOp>(op); experts && isBf16(experts.getWeight()))
+        experts.setBf16X(true);
+    });
+  }
+};
+} // namespace

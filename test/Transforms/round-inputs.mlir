@@ -1,0 +1,26 @@
+// RUN: k3-opt %s --k3-round-inputs | FileCheck %s
+
+// Products with bf16 weights, but not the router's, nor one with f32 weights.
+// CHECK-LABEL: func.func @prefill_layer
+func.func @prefill_layer(%x: tensor<?x8xf32>, %w: tensor<16x8xbf16>, %f: tensor<16x8xf32>, %r: tensor<4x8xbf16>, %bias: tensor<4xf32>,
+                         %a: tensor<?x16xf32>, %b: tensor<?x16xf32>, %l: tensor<?x4xf32>, %i: tensor<?x2xi32>, %p: tensor<?x2xf32>)
+    -> (tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32>) attributes {k3.phase = #k3.phase<prefill>} {
+  // CHECK: k3.linear {{.*}}tensor<16x8xbf16>) {{.*}}{bf16_x}
+  %0 = k3.linear ins(%x, %w : tensor<?x8xf32>, tensor<16x8xbf16>) outs(%a : tensor<?x16xf32>) -> tensor<?x16xf32>
+  // CHECK: k3.linear {{.*}}tensor<16x8xf32>) outs({{[^{]*}}-> tensor<?x16xf32>
+  %1 = k3.linear ins(%x, %f : tensor<?x8xf32>, tensor<16x8xf32>) outs(%b : tensor<?x16xf32>) -> tensor<?x16xf32>
+  // CHECK: k3.linear {{.*}}tensor<4x8xbf16>) outs({{[^{]*}}-> tensor<?x4xf32>
+  %2 = k3.linear ins(%x, %r : tensor<?x8xf32>, tensor<4x8xbf16>) outs(%l : tensor<?x4xf32>) -> tensor<?x4xf32>
+  %3:2 = k3.latent_moe.route ins(%2, %bias : tensor<?x4xf32>, tensor<4xf32>) outs(%i, %p : tensor<?x2xi32>, tensor<?x2xf32>)
+      {renormalize = true, scale = 1.0 : f64} -> tensor<?x2xi32>, tensor<?x2xf32>
+  return %0, %1, %3#0 : tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32>
+}
+
+// Decoding stays as it is.
+// CHECK-LABEL: func.func @decode_layer
+// CHECK-NOT: bf16_x
+func.func @decode_layer(%x: tensor<?x8xf32>, %w: tensor<16x8xbf16>, %a: tensor<?x16xf32>) -> tensor<?x16xf32>
+    attributes {k3.phase = #k3.phase<decode>} {
+  %0 = k3.linear ins(%x, %w : tensor<?x8xf32>, tensor<16x8xbf16>) outs(%a : tensor<?x16xf32>) -> tensor<?x16xf32>
+  return %0 : tensor<?x16xf32>
+}
