@@ -57,9 +57,7 @@ private:
   Sequences getSequences(Value seq);
   Value toPool(Value state) { return cast1(state, getPoolType(state.getType())); }
   Value toState(Value pool, Type stateType) { return cast1(pool, stateType); }
-  Value cast1(Value value, Type type) {
-    return UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0);
-  }
+  Value cast1(Value value, Type type) { return UnrealizedConversionCastOp::create(b, loc, type, value).getResult(0); }
 
   Value linear(Value x, Value weight);
   Value norm(Value x, Value weight, FloatAttr eps);
@@ -166,9 +164,8 @@ Value Expander::splitWeight(Value weight, int64_t heads) {
 
 Value Expander::convolve(Value x, Value weight, const Sequences &sequences, Value &state) {
   Value out = empty({dimOf(x, 1)});
-  auto conv =
-      KdaShortConvOp::create(b, at(weight), TypeRange{out.getType(), state.getType()}, x, weight, sequences.cu,
-                             sequences.slots, out, state, /*silu=*/b.getBoolAttr(true), KernelConfigAttr());
+  auto conv = KdaShortConvOp::create(b, at(weight), TypeRange{out.getType(), state.getType()}, x, weight, sequences.cu,
+                                     sequences.slots, out, state, /*silu=*/b.getBoolAttr(true), KernelConfigAttr());
   state = conv.getResult(1);
   return conv.getResult(0);
 }
@@ -176,7 +173,8 @@ Value Expander::convolve(Value x, Value weight, const Sequences &sequences, Valu
 Value Expander::contractExperts(Value x, Value offsets, Value perm, Value weight, Value scale) {
   Value out = empty({dimOf(perm, 1), dimOf(weight, 1)});
   FloatAttr none = b.getF64FloatAttr(0.0);
-  return MoeGroupedContractOp::create(b, at(weight), out.getType(), x, offsets, perm, weight, scale, /*up_weight=*/Value(),
+  return MoeGroupedContractOp::create(b, at(weight), out.getType(), x, offsets, perm, weight, scale,
+                                      /*up_weight=*/Value(),
                                       /*up_scale=*/Value(), out, ActivationAttr(), none, none, KernelConfigAttr(),
                                       /*bf16_x=*/UnitAttr())
       .getResult(0);
@@ -188,8 +186,8 @@ Value Expander::contractExperts(Value x, Value offsets, Value perm, Value weight
 
 SmallVector<Value> Expander::expand(EmbedOp op) {
   Value out = empty({dimOf(op.getTable(), 1)});
-  return {GatherRowsOp::create(b, loc, out.getType(), op.getTokens(), op.getTable(), out, KernelConfigAttr())
-              .getResult(0)};
+  return {
+      GatherRowsOp::create(b, loc, out.getType(), op.getTokens(), op.getTable(), out, KernelConfigAttr()).getResult(0)};
 }
 
 SmallVector<Value> Expander::expand(LmHeadOp op) {
@@ -222,20 +220,20 @@ SmallVector<Value> Expander::expand(KdaAttentionOp op) {
   Value z = splitHeads(linear(linear(x, op.getFAProj()), op.getFBProj()), heads);
   Value dtBias = splitWeight(op.getDtBias(), heads);
   Value g = empty({heads, keyDim});
-  g = KdaGateOp::create(b, at("decay"), g.getType(), z, dtBias, op.getALog(), g, op.getGateAttr(), op.getLowerBoundAttr(),
-                        KernelConfigAttr())
+  g = KdaGateOp::create(b, at("decay"), g.getType(), z, dtBias, op.getALog(), g, op.getGateAttr(),
+                        op.getLowerBoundAttr(), KernelConfigAttr())
           .getResult(0);
 
   Value out = empty({heads, valueDim});
-  auto scan = KdaScanOp::create(b, at("scan"), TypeRange{out.getType(), state.getType()}, q, k, v, beta, sequences.cu,
-                                sequences.slots, g, out, state, op.getScaleAttr(), /*l2norm=*/b.getBoolAttr(true),
-                                /*delta=*/b.getBoolAttr(true), /*gate_bound=*/op.getLowerBoundAttr(),
-                                KernelConfigAttr());
+  auto scan =
+      KdaScanOp::create(b, at("scan"), TypeRange{out.getType(), state.getType()}, q, k, v, beta, sequences.cu,
+                        sequences.slots, g, out, state, op.getScaleAttr(), /*l2norm=*/b.getBoolAttr(true),
+                        /*delta=*/b.getBoolAttr(true), /*gate_bound=*/op.getLowerBoundAttr(), KernelConfigAttr());
 
   Value gate = op.getGProj() ? linear(x, op.getGProj()) : linear(linear(x, op.getGAProj()), op.getGBProj());
   Value normed = empty({heads, valueDim});
-  normed = KdaGatedNormOp::create(b, at(op.getONorm()), normed.getType(), scan.getResult(0), splitHeads(gate, heads), op.getONorm(),
-                                  normed, op.getEpsAttr(), KernelConfigAttr())
+  normed = KdaGatedNormOp::create(b, at(op.getONorm()), normed.getType(), scan.getResult(0), splitHeads(gate, heads),
+                                  op.getONorm(), normed, op.getEpsAttr(), KernelConfigAttr())
                .getResult(0);
   Value y = linear(mergeHeads(normed), op.getOProj());
   return {y, toState(qState, op.getQConvState().getType()), toState(kState, op.getKConvState().getType()),
@@ -252,14 +250,15 @@ SmallVector<Value> Expander::expand(MlaAttentionOp op) {
                 ? linear(x, op.getQProj())
                 : linear(norm(linear(x, op.getQAProj()), op.getQALayernorm(), op.getLatentEpsAttr()), op.getQBProj());
   Value kv = linear(x, op.getKvAProj());
-  cache = MlaAppendOp::create(b, at("cache"), cache.getType(), kv, op.getKvALayernorm(), sequences.cu, sequences.lengths,
-                              sequences.pageTable, cache, op.getLatentEpsAttr(), KernelConfigAttr())
+  cache = MlaAppendOp::create(b, at("cache"), cache.getType(), kv, op.getKvALayernorm(), sequences.cu,
+                              sequences.lengths, sequences.pageTable, cache, op.getLatentEpsAttr(), KernelConfigAttr())
               .getResult(0);
 
   Value kvB = splitWeight(op.getKvBProj(), heads);
   IntegerAttr nope = op.getNopeDimAttr();
   Value queries = empty({heads, latent + static_cast<int64_t>(op.getRopeDim())});
-  queries = MlaAbsorbOp::create(b, at("absorb"), queries.getType(), splitHeads(q, heads), kvB, queries, nope, KernelConfigAttr())
+  queries = MlaAbsorbOp::create(b, at("absorb"), queries.getType(), splitHeads(q, heads), kvB, queries, nope,
+                                KernelConfigAttr())
                 .getResult(0);
   Value attended = empty({heads, latent});
   attended = MlaAttendOp::create(b, at("attend"), attended.getType(), queries, cache, sequences.cu, sequences.lengths,
@@ -281,12 +280,12 @@ SmallVector<Value> Expander::expand(LatentMoeBlockOp op) {
   int64_t experts = dimOf(op.getRouter(), 0), topK = op.getTopK();
   Value logits = linear(x, op.getRouter());
   Value ids = empty({topK}, b.getI32Type()), weights = empty({topK});
-  auto route = MoeRouteOp::create(b, at("route"), TypeRange{ids.getType(), weights.getType()}, logits, op.getBias(), ids,
-                                  weights, op.getRenormalizeAttr(), op.getScaleAttr(), KernelConfigAttr());
+  auto route = MoeRouteOp::create(b, at("route"), TypeRange{ids.getType(), weights.getType()}, logits, op.getBias(),
+                                  ids, weights, op.getRenormalizeAttr(), op.getScaleAttr(), KernelConfigAttr());
   Value offsets = createEmpty(b, NameLoc::get(b.getStringAttr("out"), loc), {index(experts + 1)}, b.getI32Type());
   Value perm = empty({topK}, b.getI32Type());
-  auto plan = MoePlanOp::create(b, at("plan"), TypeRange{offsets.getType(), perm.getType()}, route.getResult(0), offsets, perm,
-                                KernelConfigAttr());
+  auto plan = MoePlanOp::create(b, at("plan"), TypeRange{offsets.getType(), perm.getType()}, route.getResult(0),
+                                offsets, perm, KernelConfigAttr());
   offsets = plan.getResult(0);
   perm = plan.getResult(1);
 

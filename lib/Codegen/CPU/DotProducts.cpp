@@ -17,13 +17,24 @@ constexpr int64_t longRow = 512, smallInput = 4096;
 class FloatDotProducts : public DotProducts {
 public:
   FloatDotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs)
-      : v(v), tile(v, depth, bf16Inputs), sizes(v.getTarget()), depth(depth) {}
+      : v(v), tile(v, depth, bf16Inputs), sizes(v.getTarget()), depth(depth) {
+    if (bf16Inputs && v.getTarget().avx512Bf16 && depth % (2 * v.lanes()) == 0)
+      packed = v.stackBuffer({sizes.inputs.front(), depth}, v.builder().getBF16Type());
+  }
 
   ArrayRef<int64_t> getTokenBlocks() const override { return sizes.inputs; }
   int64_t getWeightRows(int64_t tokens) const override {
     return tokens == 1 && depth >= longRow && depth <= smallInput ? 1 : sizes.rows.front();
   }
-  void setInputs(ArrayRef<MatrixRow> rows) override { inputs.assign(rows.begin(), rows.end()); }
+  /// Rounds the rows now, once for all the weights they will meet, where that can be done.
+  void setInputs(ArrayRef<MatrixRow> rows) override {
+    inputs.assign(rows.begin(), rows.end());
+    if (packed)
+      for (auto [i, row] : llvm::enumerate(inputs)) {
+        v.packRow(row.matrix, row.at, v.index(0), v.index(depth), packed, v.index(i));
+        row = {packed, {v.index(i)}};
+      }
+  }
 
   SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t) override {
     SmallVector<MatrixRow> rows;
@@ -38,12 +49,13 @@ private:
   DotTileSizes sizes;
   int64_t depth;
   SmallVector<MatrixRow> inputs;
+  Value packed;
 };
 
 } // namespace
 
-std::unique_ptr<DotProducts> DotProducts::create(const VectorBuilder &v, Type element, int64_t depth,
-                                                 int64_t matrices, bool bf16Inputs) {
+std::unique_ptr<DotProducts> DotProducts::create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices,
+                                                 bool bf16Inputs) {
   if (element.isInteger(8))
     return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2));
   return std::make_unique<FloatDotProducts>(v, depth, bf16Inputs);

@@ -32,8 +32,10 @@ Value DotTile::emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, V
     for (const MatrixRow &row : rows)
       weights.push_back(v.loadRaw(row.matrix, row.index(k), step));
     for (auto [i, input] : llvm::enumerate(inputs)) {
-      Value x = v.packBf16(v.load(input.matrix, input.index(k)),
-                           v.load(input.matrix, input.index(v.addIndex(k, v.index(v.lanes())))));
+      bool rounded = cast<MemRefType>(input.matrix.getType()).getElementType().isBF16();
+      Value x = rounded ? v.loadRaw(input.matrix, input.index(k), step)
+                        : v.packBf16(v.load(input.matrix, input.index(k)),
+                                     v.load(input.matrix, input.index(v.addIndex(k, v.index(v.lanes())))));
       for (size_t r = 0; r < rows.size(); ++r) {
         Value &sum = next[i * rows.size() + r];
         sum = v.dotBf16(weights[r], x, sum);
@@ -92,8 +94,8 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
   sums = v.loop(low, end, v.index(lanes), sums, [&](Value k, ValueRange args) { return stepAt(args, 0, k); });
   if (depth % v.lanes() == 0)
     return sums;
-  // The rest that fills no vector, in the last block only: under a condition rather than a mask that is sometimes empty,
-  // because masks that are not constant make bf16 loads a library call on targets without masked ones.
+  // The rest that fills no vector, in the last block only: under a condition rather than a mask that is sometimes
+  // empty, because masks that are not constant make bf16 loads a library call on targets without masked ones.
   Value isLast = v.compare(arith::CmpIPredicate::eq, high, v.index(depth));
   Value mask = v.mask(depth % lanes);
   return v.loop(v.select(isLast, v.index(0), v.index(1)), v.index(1), v.index(1), sums, [&](Value, ValueRange args) {

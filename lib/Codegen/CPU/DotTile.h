@@ -34,8 +34,8 @@ struct DotTileSizes {
 /// Weights that are f32, or become f32 when they are loaded.
 class DotTile {
 public:
-  /// `depth`: contraction size. `bf16Inputs`: inputs are rounded to bf16 first (weights are bf16 then); where the target
-  /// multiplies pairs of bf16 it does so.
+  /// `depth`: contraction size. `bf16Inputs`: inputs are rounded to bf16 first (weights are bf16 then); where the
+  /// target multiplies pairs of bf16 it does so.
   DotTile(const VectorBuilder &v, int64_t depth, bool bf16Inputs = false)
       : v(v), depth(depth), bf16Inputs(bf16Inputs) {}
 

@@ -5,7 +5,9 @@
 #include "dialects/k3/IR/K3Ops.h"
 #include "lib/Codegen/CPU/DotTile.h"
 #include "lib/Codegen/CPU/Emitters.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::k3;
@@ -18,19 +20,32 @@ constexpr int64_t kBlock = 2048;
 /// Up to so many tokens one pass over whole rows is best: the weights are read once and nothing else is large.
 constexpr int64_t fewTokens = 8;
 
+/// Input rows that are rounded to bf16 together, and the most elements of each: they stay in the second level cache.
+constexpr int64_t packedRows = 64, packedDepth = 2560;
+
 /// out[t, n] (+)= sum_k x[t, k] weight[n, k]
 class LinearEmitter {
 public:
   LinearEmitter(OpBuilder &b, const TargetModel &target, LinearOp op)
       : v(b, op.getLoc(), target), sizes(target), x(op.getX()), weight(op.getWeight()), out(op.getOut()),
-        accumulate(op.getAccumulate()), depth(cast<MemRefType>(x.getType()).getDimSize(1)), tile(v, depth, op.getBf16X()) {}
+        accumulate(op.getAccumulate()), depth(cast<MemRefType>(x.getType()).getDimSize(1)),
+        tile(v, depth, op.getBf16X()) {
+    blockDepth = kBlock;
+    packs = op.getBf16X() && target.avx512Bf16 && depth % (2 * v.lanes()) == 0;
+    if (packs) // blocks of one size
+      blockDepth = llvm::alignTo(llvm::divideCeil(depth, llvm::divideCeil(depth, packedDepth)), 2 * v.lanes());
+  }
 
   void emit() {
     tokenCount = v.dim(x, 0);
     rowCount = v.dim(out, 1);
+    if (packs)
+      packed = v.stackBuffer({packedRows, blockDepth}, v.builder().getBF16Type());
     Value few = v.index(fewTokens);
     v.ifThen(v.compare(arith::CmpIPredicate::ule, tokenCount, few), [&] { emitStreams(); });
     v.ifThen(v.compare(arith::CmpIPredicate::ugt, tokenCount, few), [&] {
+      if (packs)
+        return emitPacked();
       if (depth <= kBlock)
         return emitDepthBlock(v.index(0), v.index(depth));
       v.loop(v.index(0), v.index(depth), v.index(kBlock), [&](Value start) {
@@ -70,24 +85,49 @@ private:
     v.loop(covered, rowCount, v.index(1), [&](Value row) { emitRows(row, 1); });
   }
 
+  /// Rounds blocks of x once, for all rows of the weight, and multiplies them.
+  void emitPacked() {
+    OpBuilder &b = v.builder();
+    v.loop(v.index(0), v.index(depth), v.index(blockDepth), [&](Value low) {
+      Value size = v.minIndex(v.index(blockDepth), v.subIndex(v.index(depth), low));
+      OpFoldResult zero = b.getIndexAttr(0), one = b.getIndexAttr(1);
+      Value block =
+          memref::SubViewOp::create(b, v.getLoc(), weight, ArrayRef<OpFoldResult>{zero, low},
+                                    ArrayRef<OpFoldResult>{v.dim(weight, 0), size}, ArrayRef<OpFoldResult>{one, one});
+      v.loop(v.index(0), tokenCount, v.index(packedRows), [&](Value first) {
+        Value count = v.minIndex(v.index(packedRows), v.subIndex(tokenCount, first));
+        v.loop(v.index(0), count, v.index(1),
+               [&](Value t) { v.packRow(x, v.addIndex(first, t), low, size, packed, t); });
+        emitRows(block, packed, count, first, v.index(0), size, low);
+      });
+    });
+  }
+
   /// out (+)= x[:, low:high] weight[:, low:high]^T
-  void emitDepthBlock(Value low, Value high) {
+  void emitDepthBlock(Value low, Value high) { emitRows(weight, x, tokenCount, v.index(0), low, high, low); }
+
+  /// The products of `count` rows of `inputMatrix`, which are the rows of x from `firstToken` on, with all rows of
+  /// `weightMatrix`, over its elements [low, high). `start` is 0 for the first block of the contraction.
+  void emitRows(Value weightMatrix, Value inputMatrix, Value count, Value firstToken, Value low, Value high,
+                Value start) {
     v.loopBlocks(rowCount, sizes.rows, [&](Value row, int64_t rows) {
       SmallVector<MatrixRow> weightRows;
       for (int64_t r = 0; r < rows; ++r)
-        weightRows.push_back({weight, {v.addIndex(row, v.index(r))}});
-      v.loopBlocks(tokenCount, sizes.inputs, [&](Value token, int64_t tokens) {
-        SmallVector<MatrixRow> inputs = getInputs(token, tokens);
+        weightRows.push_back({weightMatrix, {v.addIndex(row, v.index(r))}});
+      v.loopBlocks(count, sizes.inputs, [&](Value token, int64_t tokens) {
+        SmallVector<MatrixRow> inputs;
+        for (int64_t t = 0; t < tokens; ++t)
+          inputs.push_back({inputMatrix, {v.addIndex(token, v.index(t))}});
         SmallVector<Value> sums = tile.emit(weightRows, inputs, low, high);
         for (int64_t t = 0; t < tokens; ++t)
-          store(ArrayRef(sums).slice(t * rows, rows), inputs[t].at[0], row, low);
+          store(ArrayRef(sums).slice(t * rows, rows), v.addIndex(firstToken, inputs[t].at[0]), row, start);
       });
     });
   }
 
   void store(ArrayRef<Value> sums, Value token, Value row, Value low) {
     OpBuilder &b = v.builder();
-    bool readOld = accumulate || depth > kBlock;
+    bool readOld = accumulate || depth > blockDepth;
     Value first = v.compare(arith::CmpIPredicate::eq, low, v.index(0));
     auto combine = [&](Value sum, Value old) {
       // The first block overwrites what was there.
@@ -112,9 +152,11 @@ private:
   DotTileSizes sizes;
   Value x, weight, out;
   bool accumulate;
-  int64_t depth;
+  int64_t depth, blockDepth;
+  /// Input rows are rounded in advance.
+  bool packs;
   DotTile tile;
-  Value tokenCount, rowCount;
+  Value tokenCount, rowCount, packed;
 };
 
 struct LinearPattern : OpRewritePattern<LinearOp> {

@@ -88,6 +88,18 @@ Value VectorBuilder::dotBf16(Value x, Value y, Value sum) const {
       .getResult(0);
 }
 
+void VectorBuilder::packRow(Value from, ValueRange fromRow, Value start, Value size, Value to, Value toRow) const {
+  loop(index(0), size, index(2 * lanes()), [&](Value k) {
+    auto half = [&](Value at) {
+      SmallVector<Value> indices(fromRow);
+      indices.push_back(at);
+      return load(from, indices);
+    };
+    Value at = addIndex(start, k);
+    vector::StoreOp::create(b, loc, packBf16(half(at), half(addIndex(at, index(lanes())))), to, ValueRange{toRow, k});
+  });
+}
+
 Value VectorBuilder::loadRaw(Value memref, ValueRange indices, int64_t count) const {
   return vector::LoadOp::create(b, loc, VectorType::get({count}, elementTypeOf(memref)), memref, indices);
 }
@@ -118,8 +130,7 @@ void VectorBuilder::store(Value vector, Value memref, ValueRange indices) const 
 }
 
 void VectorBuilder::storeMasked(Value vector, Value memref, ValueRange indices, Value mask) const {
-  vector::MaskedStoreOp::create(b, loc, memref, indices, mask,
-                                elementTypeOf(memref).isF32() ? vector : narrow(vector));
+  vector::MaskedStoreOp::create(b, loc, memref, indices, mask, elementTypeOf(memref).isF32() ? vector : narrow(vector));
 }
 
 void VectorBuilder::storePartial(Value vector, Value memref, ValueRange indices, int64_t count) const {
@@ -210,7 +221,8 @@ Value VectorBuilder::reduceAdd4(ArrayRef<Value> vectors) const {
     return add(shuffleGroups(b, loc, x, y, {0, 4, 1, 5}), shuffleGroups(b, loc, x, y, {2, 6, 3, 7}));
   };
   Value first = pair(vectors[0], vectors[1]), second = pair(vectors[2], vectors[3]);
-  Value sums = add(shuffleGroups(b, loc, first, second, {0, 1, 4, 5}), shuffleGroups(b, loc, first, second, {2, 3, 6, 7}));
+  Value sums =
+      add(shuffleGroups(b, loc, first, second, {0, 1, 4, 5}), shuffleGroups(b, loc, first, second, {2, 3, 6, 7}));
   // Every group of four lanes now holds one partial sum of each vector.
   for (int64_t size = lanes(); size > 4; size /= 2) {
     auto half = [&](int64_t offset) {
@@ -239,14 +251,14 @@ SmallVector<Value> VectorBuilder::reduceAddAll(ArrayRef<Value> vectors) const {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> VectorBuilder::loop(Value low, Value high, Value step, ValueRange inits, LoopBody body) const {
-  auto op = scf::ForOp::create(b, loc, low, high, step, inits,
-                               [&](OpBuilder &inner, Location, Value iv, ValueRange args) {
-                                 // `body` writes through this builder, so move it into the loop for a while.
-                                 OpBuilder::InsertionGuard guard(b);
-                                 b.setInsertionPointToEnd(inner.getInsertionBlock());
-                                 SmallVector<Value> results = body(iv, args);
-                                 scf::YieldOp::create(b, loc, results);
-                               });
+  auto op =
+      scf::ForOp::create(b, loc, low, high, step, inits, [&](OpBuilder &inner, Location, Value iv, ValueRange args) {
+        // `body` writes through this builder, so move it into the loop for a while.
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(inner.getInsertionBlock());
+        SmallVector<Value> results = body(iv, args);
+        scf::YieldOp::create(b, loc, results);
+      });
   return SmallVector<Value>(op.getResults());
 }
 
@@ -257,9 +269,8 @@ void VectorBuilder::loop(Value low, Value high, Value step, function_ref<void(Va
   });
 }
 
-SmallVector<Value>
-VectorBuilder::loopVectors(int64_t size, ValueRange inits,
-                           function_ref<SmallVector<Value>(Value, int64_t, ValueRange)> body) const {
+SmallVector<Value> VectorBuilder::loopVectors(int64_t size, ValueRange inits,
+                                              function_ref<SmallVector<Value>(Value, int64_t, ValueRange)> body) const {
   int64_t whole = size - size % lanes();
   SmallVector<Value> args(inits);
   if (whole > 0)
@@ -277,8 +288,7 @@ void VectorBuilder::loopVectors(int64_t size, function_ref<void(Value, int64_t)>
   });
 }
 
-void VectorBuilder::loopColumns(int64_t size, int64_t width,
-                                function_ref<void(ArrayRef<Value>, int64_t)> body) const {
+void VectorBuilder::loopColumns(int64_t size, int64_t width, function_ref<void(ArrayRef<Value>, int64_t)> body) const {
   assert(width % lanes() == 0 && "blocks are whole vectors");
   int64_t blocks = size / width * width, whole = size / lanes() * lanes();
   auto vectors = [&](Value start, int64_t step) {
@@ -300,7 +310,8 @@ void VectorBuilder::loopBlocks(Value size, ArrayRef<int64_t> blocks, function_re
   std::optional<int64_t> known = getConstantIntValue(size);
   int64_t covered = 0;
   for (int64_t block : blocks) {
-    Value end = block == 1 ? size : addIndex(start, mulIndex(divIndex(subIndex(size, start), index(block)), index(block)));
+    Value end =
+        block == 1 ? size : addIndex(start, mulIndex(divIndex(subIndex(size, start), index(block)), index(block)));
     if (!known || (*known - covered) / block > 0)
       loop(start, end, index(block), [&](Value iv) { body(iv, block); });
     if (known)

@@ -81,6 +81,9 @@ public:
   /// Two vectors of f32 as one of bf16, `low` first, and sum + the products of pairs of neighbours: AVX512-BF16 only.
   Value packBf16(Value low, Value high) const;
   Value dotBf16(Value x, Value y, Value sum) const;
+  /// Rounds elements [start, start + size) of a row of f32 into the row `to` of bf16; size is a multiple of two
+  /// vectors.
+  void packRow(Value from, ValueRange fromRow, Value start, Value size, Value to, Value toRow) const;
 
   // Control flow.
   using LoopBody = function_ref<SmallVector<Value>(Value iv, ValueRange args)>;
@@ -89,8 +92,9 @@ public:
   void loop(Value low, Value high, Value step, function_ref<void(Value iv)> body) const;
   /// Calls `body(offset, lanes)` for whole vectors of `size` (a static size) in a loop, then once for the rest with
   /// fewer lanes, threading `args` through.
-  SmallVector<Value> loopVectors(int64_t size, ValueRange inits,
-                                 function_ref<SmallVector<Value>(Value offset, int64_t count, ValueRange args)> body) const;
+  SmallVector<Value>
+  loopVectors(int64_t size, ValueRange inits,
+              function_ref<SmallVector<Value>(Value offset, int64_t count, ValueRange args)> body) const;
   void loopVectors(int64_t size, function_ref<void(Value offset, int64_t count)> body) const;
   /// Covers [0, size) (a static size) by blocks of `width` (a multiple of the lanes), then by single vectors, the last
   /// with fewer lanes: calls `body` with the first element of each vector of the block and the lanes in each.

@@ -84,6 +84,7 @@ struct GroupedCase {
   bool perSlot, table;
   const char *activation; ///< or null: one matrix
   std::vector<Index> tiles;
+  bool bf16Inputs = false;
 };
 
 std::ostream &operator<<(std::ostream &os, const GroupedCase &c) {
@@ -141,6 +142,8 @@ protected:
     spec.out(arrays.back(), {0});
     if (c.activation)
       spec.attr(std::string("activation = #k3.activation<") + c.activation + ">, beta = 4.0, linear_beta = 25.0");
+    if (c.bf16Inputs)
+      spec.attr("bf16_x");
     CompileOptions options;
     options.target = target;
     options.tiles = c.tiles;
@@ -161,7 +164,8 @@ protected:
       std::vector<ref::View> views;
       for (const Matrix &matrix : group)
         views.push_back(matrix.values);
-      return ref::groupedContract(x.values(), plan, views, c.topK, c.k, c.n);
+      Vec inputs = c.bf16Inputs ? Array::bf16(x.shape(), x.values()).values() : x.values();
+      return ref::groupedContract(inputs, plan, views, c.topK, c.k, c.n);
     };
     Vec y = product(gate);
     if (!c.activation)
@@ -245,6 +249,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RoutedExperts,
                                            GroupedCase{Form::bf16, 7, 3, 96, 40, false, true, "swiglu", {16}},
                                            GroupedCase{Form::bf16, 5, 2, 37, 33, true, true, nullptr, {}},
                                            GroupedCase{Form::bf16, 3, 2, 5, 3, false, false, "situ", {2}},
+                                           GroupedCase{Form::bf16, 7, 3, 96, 40, false, true, "swiglu", {16}, true},
+                                           GroupedCase{Form::bf16, 5, 2, 37, 33, true, true, nullptr, {}, true},
                                            GroupedCase{Form::f32, 6, 2, 50, 19, false, true, "situ", {}},
                                            GroupedCase{Form::f32, 4, 2, 64, 32, true, false, nullptr, {24}}));
 

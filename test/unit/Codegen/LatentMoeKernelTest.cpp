@@ -129,8 +129,8 @@ void check(const ExpertCase &c, const CompileOptions &options) {
       };
       Vec expected = product(gate);
       if (c.fused)
-        expected = ref::glu(expected, product(up),
-                            {c.situ ? ref::Activation::Situ : ref::Activation::SwiGlu, 4.0, 25.0});
+        expected =
+            ref::glu(expected, product(up), {c.situ ? ref::Activation::Situ : ref::Activation::SwiGlu, 4.0, 25.0});
       EXPECT_LE(relativeError(out.values(), expected), c.fused ? gatedTolerance : tolerance)
           << options << ", " << tokens << " tokens, pattern " << pattern;
     }
@@ -142,18 +142,18 @@ TEST_P(GroupedContract, MatchesReference) {
       check(GetParam(), way);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, GroupedContract,
-    ::testing::Values(ExpertCase{"mxfp4", true, true, false, true, 6, 2, 96, 24},
-                      ExpertCase{"mxfp4", false, false, true, true, 6, 2, 64, 17},
-                      ExpertCase{"mxfp4", true, false, false, false, 5, 3, 32, 7},
-                      ExpertCase{"bf16", true, false, false, true, 8, 4, 50, 33},
-                      ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9},
-                      ExpertCase{"f32", true, true, false, true, 7, 2, 19, 5}));
+INSTANTIATE_TEST_SUITE_P(Shapes, GroupedContract,
+                         ::testing::Values(ExpertCase{"mxfp4", true, true, false, true, 6, 2, 96, 24},
+                                           ExpertCase{"mxfp4", false, false, true, true, 6, 2, 64, 17},
+                                           ExpertCase{"mxfp4", true, false, false, false, 5, 3, 32, 7},
+                                           ExpertCase{"bf16", true, false, false, true, 8, 4, 50, 33},
+                                           ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9},
+                                           ExpertCase{"f32", true, true, false, true, 7, 2, 19, 5}));
 
 /// Every code with every scale, through the whole path from bytes to products.
 TEST(MxContract, DecodesAllCodesAndScales) {
-  // Row (scale, code) holds one code that is not zero, at a position that moves; the inputs are 1, 2 and 0.5 everywhere.
+  // Row (scale, code) holds one code that is not zero, at a position that moves; the inputs are 1, 2 and 0.5
+  // everywhere.
   constexpr Index rows = 256 * 16, k = 32;
   std::vector<std::uint8_t> codes(rows * k / 2), scales;
   for (Index row = 0; row < rows; ++row) {
@@ -256,7 +256,8 @@ TEST_P(Route, MatchesReference) {
       Array logits = make(tokens);
       Array ids = Array::undefined("i32", {tokens, c.topK}), weights = Array::undefined("f32", {tokens, c.topK});
       kernel->run({logits, bias, ids, weights});
-      ref::Routing expected = ref::route(logits.values(), bias.values(), tokens, {c.experts, c.topK, c.renormalize, 2.5});
+      ref::Routing expected =
+          ref::route(logits.values(), bias.values(), tokens, {c.experts, c.topK, c.renormalize, 2.5});
       std::vector<std::int32_t> got = ids.ints();
       for (Index t = 0; t < tokens; ++t)
         // f32 scores cannot tell apart what is closer than this; below it the choice may differ.

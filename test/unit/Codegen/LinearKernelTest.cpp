@@ -19,8 +19,8 @@ struct LinearCase {
 
 class LinearKernel : public ::testing::TestWithParam<LinearCase> {};
 
-// f32 products and sums of k terms: the error of a sum of k random terms is about sqrt(k) half ulps of its size; 2e-6 of
-// the largest output covers k up to some thousands with room.
+// f32 products and sums of k terms: the error of a sum of k random terms is about sqrt(k) half ulps of its size; 2e-6
+// of the largest output covers k up to some thousands with room.
 constexpr double tolerance = 2e-6;
 
 void check(const LinearCase &c, const CompileOptions &options) {
@@ -59,15 +59,13 @@ TEST_P(LinearKernel, MatchesReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, LinearKernel,
-                         ::testing::Values(LinearCase{64, 32, true, false, {}}, LinearCase{320, 96, true, true, {}},
-                                           LinearCase{37, 19, true, false, {4, 8}},
-                                           LinearCase{1, 1, false, false, {}},
-                                           LinearCase{33, 50, false, true, {7, 0}},
-                                           LinearCase{2304, 70, true, false, {}},
-                                           LinearCase{4101, 9, false, true, {}},
-                                           LinearCase{320, 96, true, true, {}, true},
-                                           LinearCase{2357, 21, true, false, {}, true},
-                                           LinearCase{47, 5, true, false, {}, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, LinearKernel,
+    ::testing::Values(LinearCase{64, 32, true, false, {}}, LinearCase{320, 96, true, true, {}},
+                      LinearCase{37, 19, true, false, {4, 8}}, LinearCase{1, 1, false, false, {}},
+                      LinearCase{33, 50, false, true, {7, 0}}, LinearCase{2304, 70, true, false, {}},
+                      LinearCase{4101, 9, false, true, {}}, LinearCase{320, 96, true, true, {}, true},
+                      LinearCase{2357, 21, true, false, {}, true}, LinearCase{47, 5, true, false, {}, true},
+                      LinearCase{5152, 9, true, false, {}, true}, LinearCase{2624, 13, true, true, {0, 0}, true}));
 
 } // namespace

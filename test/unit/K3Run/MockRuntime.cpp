@@ -35,12 +35,10 @@ void k3rt_engine_options_init(k3rt_engine_options *options) {
   *options = {};
   options->size = sizeof(*options);
 }
-k3rt_status k3rt_engine_open(const char *path, uint64_t offset,
-                             const k3rt_engine_options *options,
-                             k3rt_engine **out, char *error, size_t size) {
+k3rt_status k3rt_engine_open(const char *path, uint64_t offset, const k3rt_engine_options *options, k3rt_engine **out,
+                             char *error, size_t size) {
   std::string name = path;
-  if (offset == 0 &&
-      (name.size() < 4 || name.substr(name.size() - 4) != ".k3a")) {
+  if (offset == 0 && (name.size() < 4 || name.substr(name.size() - 4) != ".k3a")) {
     std::snprintf(error, size, "%s: not an artifact", path);
     return K3RT_BAD_ARTIFACT;
   }
@@ -50,9 +48,7 @@ k3rt_status k3rt_engine_open(const char *path, uint64_t offset,
   return K3RT_OK;
 }
 void k3rt_engine_close(k3rt_engine *engine) { delete engine; }
-const char *k3rt_last_error(const k3rt_engine *engine) {
-  return engine->error.c_str();
-}
+const char *k3rt_last_error(const k3rt_engine *engine) { return engine->error.c_str(); }
 k3rt_status k3rt_engine_info(k3rt_engine *, k3rt_model_info *info) {
   info->vocab_size = mock().vocab;
   info->hidden_size = mock().hidden;
@@ -64,8 +60,7 @@ k3rt_status k3rt_engine_info(k3rt_engine *, k3rt_model_info *info) {
   info->max_logit_rows = mock().maxLogitRows;
   return K3RT_OK;
 }
-k3rt_status k3rt_plan_open(const char *path, uint64_t offset,
-                           const k3rt_engine_options *, k3rt_memory_plan *plan,
+k3rt_status k3rt_plan_open(const char *path, uint64_t offset, const k3rt_engine_options *, k3rt_memory_plan *plan,
                            char *error, size_t size) {
   if (offset == 0 && !std::strstr(path, ".k3a")) {
     std::snprintf(error, size, "%s: not an artifact", path);
@@ -87,12 +82,9 @@ k3rt_status k3rt_sequence_create(k3rt_engine *, k3rt_sequence *out) {
   *out = 1;
   return K3RT_OK;
 }
-k3rt_status k3rt_sequence_free(k3rt_engine *, k3rt_sequence) {
-  return K3RT_OK;
-}
-k3rt_status k3rt_sequence_read_state(k3rt_engine *, k3rt_sequence,
-                                     uint32_t layer, const char *name,
-                                     float *out, uint64_t *count) {
+k3rt_status k3rt_sequence_free(k3rt_engine *, k3rt_sequence) { return K3RT_OK; }
+k3rt_status k3rt_sequence_read_state(k3rt_engine *, k3rt_sequence, uint32_t layer, const char *name, float *out,
+                                     uint64_t *count) {
   for (uint64_t i = 0; i < *count; ++i)
     out[i] = mock().stateValue(name, layer, i);
   return K3RT_OK;
@@ -106,17 +98,14 @@ void traceRows(k3rt_engine *engine, size_t first, size_t rows) {
     std::vector<int32_t> experts;
     for (size_t row = first; row < first + rows; ++row) {
       for (size_t i = 0; i < model.hidden; ++i)
-        hidden.push_back(model.hiddenValue ? model.hiddenValue(layer, row, i)
-                                           : 0);
+        hidden.push_back(model.hiddenValue ? model.hiddenValue(layer, row, i) : 0);
       for (size_t i = 0; i < model.experts; ++i)
         experts.push_back(model.expert ? model.expert(layer, row, i) : 0);
     }
     auto count = static_cast<int64_t>(rows);
-    k3rt_trace_event event = {layer, "prefill_moe_route", "ids", 4, 2,
-                              {count, model.experts}, experts.data()};
+    k3rt_trace_event event = {layer, "prefill_moe_route", "ids", 4, 2, {count, model.experts}, experts.data()};
     engine->trace(engine->traceUser, &event);
-    event = {layer, "prefill_moe_route", "weights", 0, 2,
-             {count, model.hidden}, hidden.data()};
+    event = {layer, "prefill_moe_route", "weights", 0, 2, {count, model.hidden}, hidden.data()};
     engine->trace(engine->traceUser, &event);
     event = {layer, "", "out", 0, 2, {count, model.hidden}, hidden.data()};
     engine->trace(engine->traceUser, &event);
@@ -124,8 +113,7 @@ void traceRows(k3rt_engine *engine, size_t first, size_t rows) {
 }
 } // namespace
 
-k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch,
-                      k3rt_step_result *result) {
+k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch, k3rt_step_result *result) {
   auto &model = mock();
   const k3rt_batch_row &row = batch->rows[0];
   if (model.history.size() + row.num_tokens > model.maxContext)
@@ -147,18 +135,15 @@ k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch,
   if (engine->trace)
     traceRows(engine, before, row.num_tokens);
   engine->firstRow = {0, engine->logits.size() / model.vocab};
-  *result = {engine->logits.data(), engine->firstRow.data(),
-             engine->firstRow[1], model.vocab, nullptr};
+  *result = {engine->logits.data(), engine->firstRow.data(), engine->firstRow[1], model.vocab, nullptr};
   return K3RT_OK;
 }
-k3rt_status k3rt_tokenizer_blob(k3rt_engine *, const void **data,
-                                uint64_t *size) {
+k3rt_status k3rt_tokenizer_blob(k3rt_engine *, const void **data, uint64_t *size) {
   *data = mock().tokenizer.empty() ? nullptr : mock().tokenizer.data();
   *size = mock().tokenizer.size();
   return K3RT_OK;
 }
-k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn trace,
-                           void *user) {
+k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn trace, void *user) {
   engine->trace = trace;
   engine->traceUser = user;
   return K3RT_OK;
@@ -172,23 +157,20 @@ MockModel &mock() {
 }
 
 void resetMock() {
-  static const std::vector<uint8_t> blob =
-      k3rt::test::makeTokenizer(k3rt::test::modelTokenizerData("k3-nano")).blob;
+  static const std::vector<uint8_t> blob = k3rt::test::makeTokenizer(k3rt::test::modelTokenizerData("k3-nano")).blob;
   mock() = MockModel();
   mock().tokenizer = blob;
 }
 
 void script(std::vector<int32_t> tokens, int32_t end) {
   size_t next = 0;
-  mock().logits = [tokens, end, next](const std::vector<int32_t> &,
-                                      std::vector<float> &logits) mutable {
+  mock().logits = [tokens, end, next](const std::vector<int32_t> &, std::vector<float> &logits) mutable {
     int32_t id = next < tokens.size() ? tokens[next++] : end;
     logits[static_cast<size_t>(id)] = 30;
   };
 }
 
-RunResult run(const std::vector<std::string> &arguments,
-              const std::string &input, const std::string &programPath) {
+RunResult run(const std::vector<std::string> &arguments, const std::string &input, const std::string &programPath) {
   std::istringstream in(input);
   std::ostringstream out, err;
   Streams streams{in, out, err};
@@ -197,8 +179,7 @@ RunResult run(const std::vector<std::string> &arguments,
 }
 
 std::string temporaryFile(const std::string &name, const std::string &content) {
-  std::string path = ::testing::TempDir() + "k3run-" +
-                     std::to_string(static_cast<long>(getpid())) + "-" + name;
+  std::string path = ::testing::TempDir() + "k3run-" + std::to_string(static_cast<long>(getpid())) + "-" + name;
   std::ofstream file(path, std::ios::binary);
   file << content;
   return path;
