@@ -44,6 +44,10 @@ int64_t featureTile(int64_t features, int64_t rowBytes) {
   return static_cast<int64_t>(llvm::alignTo(tile, 16));
 }
 
+/// The least output features per workgroup of products that round their inputs to bf16: each workgroup rounds all its
+/// input rows, so that fewer would round more than they multiply. Leaves 16 workgroups or more of 1024 features.
+int64_t bf16Features(int64_t features) { return std::clamp<int64_t>(features / 16 / 16 * 16, 64, 128); }
+
 /// Rows per workgroup where a row is `width` elements of cheap work.
 int64_t rowTile(int64_t width) { return std::clamp<int64_t>(ceilDiv(minElements, width), 1, 64); }
 
@@ -68,7 +72,8 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
       .Case<GatherRowsOp, RmsNormOp, AttnResAccumulateOp>([&](auto) { return SmallVector<int64_t>{rowTile(width)}; })
       .Case<AttnResMixOp>([&](auto) { return SmallVector<int64_t>{1}; })
       .Case([&](LinearOp op) {
-        return SmallVector<int64_t>{prefillRows, featureTile(sizeOr(op, "n", 1024), bytesPerRow(op.getWeight()))};
+        int64_t features = sizeOr(op, "n", 1024), tile = featureTile(features, bytesPerRow(op.getWeight()));
+        return SmallVector<int64_t>{prefillRows, op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
       })
       .Case([&](MxContractOp op) {
         return SmallVector<int64_t>{prefillRows, featureTile(sizeOr(op, "n", 1024), bytesPerRow(op.getWeight()))};
@@ -84,7 +89,9 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
       .Case([&](MoeGroupedContractOp op) {
         // A workgroup does its features of every expert that has rows, so there are fewer, wider pieces of work.
         int64_t features = sizeOr(op, "n", 1024);
-        return SmallVector<int64_t>{static_cast<int64_t>(llvm::alignTo(ceilDiv(features, workgroups), 16))};
+        auto tile = static_cast<int64_t>(llvm::alignTo(ceilDiv(features, workgroups), 16));
+        // Every workgroup reads and rounds all routed rows again, which fast products do not hide.
+        return SmallVector<int64_t>{op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
       })
       .Case<MlaAbsorbOp, MlaExpandOp>([&](auto) { return SmallVector<int64_t>{16, 1}; })
       // Four heads share every cache row that is loaded.

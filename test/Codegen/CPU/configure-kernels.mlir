@@ -40,3 +40,12 @@ func.func private @experts(%x: tensor<?x64xf32>, %offsets: tensor<9xi32>, %perm:
       outs(%y : tensor<?x2x32xf32>) -> tensor<?x2x32xf32>
   return %0 : tensor<?x2x32xf32>
 }
+
+// Products that round their inputs get wider tiles: each workgroup rounds all its rows.
+// CHECK-LABEL: func.func private @bf16_products
+// CHECK: kernel_config = #k3.kernel_config<tiles = [64, 128], strategy = "vector">
+func.func private @bf16_products(%x: tensor<?x512xf32>, %w: tensor<4096x512xbf16>, %y: tensor<?x4096xf32>) -> tensor<?x4096xf32>
+    attributes {k3.kernel} {
+  %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<4096x512xbf16>) outs(%y : tensor<?x4096xf32>) {bf16_x} -> tensor<?x4096xf32>
+  return %0 : tensor<?x4096xf32>
+}
