@@ -191,13 +191,17 @@ Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
   const Snapshot &snapshot = snapshots[source];
   Sequence &sequence = sequences[index];
   uint32_t pages = states.pagesFor(snapshot.length);
-  auto held = uint32_t(sequence.holding.pages.size());
+  // Pages that others use as well are not written to.
+  uint32_t held = 0;
+  for (int32_t page : sequence.holding.pages)
+    held += states.pageUsers(page) == 1;
   if (pages > held && pages - held > states.freePages())
     return makeError(K3RT_OUT_OF_MEMORY,
                      "restoring %llu tokens needs %u more cache pages, %u of "
                      "%u are free",
                      Word(snapshot.length), pages - held, states.freePages(),
                      states.totalPages());
+  states.setPages(sequence.holding, 0);
   states.setPages(sequence.holding, pages);
   states.load(sequence.holding, snapshot.length, snapshot.bytes.data());
   sequence.length = snapshot.length;

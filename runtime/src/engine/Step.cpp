@@ -71,8 +71,8 @@ Status Engine::prepare(const k3rt_batch &input) {
     K3RT_RETURN_IF_ERROR(prepareRow(input.rows[i], i));
     const BatchRow &row = rows.back();
     const Sequence &sequence = sequences[row.sequence];
-    pages += states.pagesFor(sequence.length + row.numTokens) -
-             sequence.holding.pages.size();
+    pages += states.pagesToWrite(sequence.holding, sequence.length,
+                                 sequence.length + row.numTokens);
     firstRow.push_back(firstRow.back() + row.numLogitRows());
   }
   if (pages > states.freePages())
@@ -137,8 +137,8 @@ Status Engine::reserve(uint64_t logitRows) {
 void Engine::apply() {
   for (const BatchRow &row : rows) {
     Sequence &sequence = sequences[row.sequence];
-    states.setPages(sequence.holding,
-                    states.pagesFor(sequence.length + row.numTokens));
+    states.prepareWrite(sequence.holding, sequence.length,
+                        sequence.length + row.numTokens);
   }
 }
 

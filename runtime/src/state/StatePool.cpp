@@ -6,6 +6,7 @@
 #include "runtime/src/artifact/DType.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace k3rt {
@@ -56,6 +57,7 @@ Status StatePool::init(const schema::Artifact &index, const MemoryPlan &plan,
     slotStack.push_back(slot);
   for (uint32_t page = numPages; page-- > 0;)
     pageStack.push_back(int32_t(page));
+  users.assign(numPages, 0);
   if (poison && pageMemory.size() != 0)
     memset(pageMemory.data(), poisonByte, pageMemory.size());
   return Status();
@@ -98,66 +100,144 @@ uint32_t StatePool::pagesFor(uint64_t tokens) const {
   return pageTokens ? uint32_t((tokens + pageTokens - 1) / pageTokens) : 0;
 }
 
+int32_t StatePool::takePage() {
+  assert(!pageStack.empty() && "the caller has counted");
+  int32_t page = pageStack.back();
+  pageStack.pop_back();
+  users[uint32_t(page)] = 1;
+  return page;
+}
+
+void StatePool::dropPage(int32_t page) {
+  if (--users[uint32_t(page)] != 0)
+    return;
+  pageStack.push_back(page);
+  if (!poison)
+    return;
+  for (const Region &region : regions)
+    if (region.paged) {
+      uint64_t bytes = region.stride * pageTokens;
+      memset(region.memory + bytes * uint32_t(page), poisonByte, bytes);
+    }
+}
+
 void StatePool::setPages(Holding &holding, uint32_t count) {
-  while (holding.pages.size() < count) {
-    holding.pages.push_back(pageStack.back());
-    pageStack.pop_back();
-  }
+  while (holding.pages.size() < count)
+    holding.pages.push_back(takePage());
   while (holding.pages.size() > count) {
-    int32_t page = holding.pages.back();
+    dropPage(holding.pages.back());
     holding.pages.pop_back();
-    pageStack.push_back(page);
-    if (!poison)
+  }
+}
+
+std::vector<int32_t> StatePool::sharePages(const std::vector<int32_t> &pages) {
+  for (int32_t page : pages)
+    ++users[uint32_t(page)];
+  return pages;
+}
+
+std::vector<int32_t> StatePool::sharePages(const Holding &holding,
+                                           uint32_t count) {
+  return sharePages(std::vector<int32_t>(holding.pages.begin(),
+                                         holding.pages.begin() + count));
+}
+
+void StatePool::dropPages(std::vector<int32_t> &pages) {
+  for (int32_t page : pages)
+    dropPage(page);
+  pages.clear();
+}
+
+uint32_t StatePool::pagesToWrite(const Holding &holding, uint64_t from,
+                                 uint64_t to) const {
+  if (to <= from || pageTokens == 0)
+    return 0;
+  uint32_t count = pagesFor(to);
+  auto held = uint32_t(holding.pages.size());
+  uint32_t taken = count > held ? count - held : 0;
+  for (auto i = uint32_t(from / pageTokens); i < std::min(count, held); ++i)
+    taken += pageUsers(holding.pages[i]) > 1;
+  return taken;
+}
+
+void StatePool::prepareWrite(Holding &holding, uint64_t from, uint64_t to) {
+  if (to <= from || pageTokens == 0)
+    return;
+  uint32_t count = pagesFor(to), firstWritten = uint32_t(from / pageTokens);
+  setPages(holding, std::max(count, uint32_t(holding.pages.size())));
+  for (uint32_t i = firstWritten; i < count; ++i) {
+    int32_t old = holding.pages[i];
+    if (pageUsers(old) == 1)
       continue;
+    int32_t own = takePage();
+    uint64_t keptRows = i == firstWritten ? from % pageTokens : 0;
     for (const Region &region : regions)
       if (region.paged) {
         uint64_t bytes = region.stride * pageTokens;
-        memset(region.memory + bytes * uint32_t(page), poisonByte, bytes);
+        memcpy(region.memory + bytes * uint32_t(own),
+               region.memory + bytes * uint32_t(old), region.stride * keptRows);
       }
+    holding.pages[i] = own;
+    dropPage(old);
   }
+}
+
+void StatePool::copySlot(uint32_t from, uint32_t to) {
+  for (const Region &region : regions)
+    if (!region.paged)
+      memcpy(region.memory + region.stride * to,
+             region.memory + region.stride * from, region.stride);
 }
 
 template <typename Body>
 void StatePool::eachPage(const Region &region, const Holding &holding,
-                         uint64_t tokens, Body body) const {
+                         uint64_t first, uint64_t last, Body body) const {
   uint64_t pageBytes = region.stride * pageTokens;
-  for (uint64_t first = 0; first < tokens; first += pageTokens) {
-    uint64_t rows = std::min<uint64_t>(pageTokens, tokens - first);
+  while (first < last) {
+    uint64_t row = first % pageTokens;
+    uint64_t rows = std::min<uint64_t>(pageTokens - row, last - first);
     auto page = uint64_t(holding.pages[first / pageTokens]);
-    body(region.memory + page * pageBytes, rows * region.stride);
+    body(region.memory + page * pageBytes + row * region.stride,
+         rows * region.stride);
+    first += rows;
   }
 }
 
-uint64_t StatePool::copyBytes(uint64_t tokens) const {
-  return slotBytes + rowBytes * tokens;
-}
-
-void StatePool::save(const Holding &holding, uint64_t tokens, char *to) const {
-  for (const Region &region : regions) {
+void StatePool::saveSlot(uint32_t slot, char *to) const {
+  for (const Region &region : regions)
     if (!region.paged) {
-      memcpy(to, region.memory + region.stride * holding.slot, region.stride);
+      memcpy(to, region.memory + region.stride * slot, region.stride);
       to += region.stride;
-      continue;
     }
-    eachPage(region, holding, tokens, [&](const char *from, uint64_t bytes) {
-      memcpy(to, from, bytes);
-      to += bytes;
-    });
-  }
 }
 
-void StatePool::load(Holding &holding, uint64_t tokens, const char *from) {
-  for (const Region &region : regions) {
+void StatePool::loadSlot(uint32_t slot, const char *from) {
+  for (const Region &region : regions)
     if (!region.paged) {
-      memcpy(region.memory + region.stride * holding.slot, from, region.stride);
+      memcpy(region.memory + region.stride * slot, from, region.stride);
       from += region.stride;
-      continue;
     }
-    eachPage(region, holding, tokens, [&](char *to, uint64_t bytes) {
-      memcpy(to, from, bytes);
-      from += bytes;
-    });
-  }
+}
+
+void StatePool::saveRows(const Holding &holding, uint64_t first, uint64_t last,
+                         char *to) const {
+  for (const Region &region : regions)
+    if (region.paged)
+      eachPage(region, holding, first, last,
+               [&](const char *from, uint64_t bytes) {
+                 memcpy(to, from, bytes);
+                 to += bytes;
+               });
+}
+
+void StatePool::loadRows(Holding &holding, uint64_t first, uint64_t last,
+                         const char *from) {
+  for (const Region &region : regions)
+    if (region.paged)
+      eachPage(region, holding, first, last, [&](char *to, uint64_t bytes) {
+        memcpy(to, from, bytes);
+        from += bytes;
+      });
 }
 
 uint64_t StatePool::elements(uint32_t state, uint64_t tokens) const {
@@ -203,7 +283,7 @@ void StatePool::readAsFloat(uint32_t state, const Holding &holding,
       *out++ = toFloat(region.dtype, from + i);
   };
   if (region.paged)
-    eachPage(region, holding, tokens, convert);
+    eachPage(region, holding, 0, tokens, convert);
   else
     convert(region.memory + region.stride * holding.slot, region.stride);
 }

@@ -38,6 +38,7 @@ public:
   std::optional<uint32_t> takeSlot();
   /// Slot and pages.
   void giveBack(Holding &holding);
+  void copySlot(uint32_t from, uint32_t to);
 
   uint32_t freePages() const { return uint32_t(pageStack.size()); }
   uint32_t usedPages() const { return numPages - freePages(); }
@@ -48,11 +49,57 @@ public:
   /// that enough are free.
   void setPages(Holding &holding, uint32_t count);
 
-  /// A copy of everything a sequence of `tokens` tokens holds.
-  uint64_t copyBytes(uint64_t tokens) const;
-  void save(const Holding &holding, uint64_t tokens, char *to) const;
-  /// `holding` has the pages for `tokens`.
-  void load(Holding &holding, uint64_t tokens, const char *from);
+  // Pages have users. More than one may read a page; to write, there must be
+  // one.
+
+  /// Lists the first `count` pages of `holding` for another user of them, who
+  /// gives them back with dropPages or, in a holding, with setPages.
+  std::vector<int32_t> sharePages(const Holding &holding, uint32_t count);
+  std::vector<int32_t> sharePages(const std::vector<int32_t> &pages);
+  void dropPages(std::vector<int32_t> &pages);
+  uint32_t pageUsers(int32_t page) const { return users[uint32_t(page)]; }
+  /// Free pages that prepareWrite takes.
+  uint32_t pagesToWrite(const Holding &holding, uint64_t from,
+                        uint64_t to) const;
+  /// Gives `holding` the pages for rows [from, to), all its own: one that
+  /// others use is replaced by a copy. Rows before `from` are there.
+  void prepareWrite(Holding &holding, uint64_t from, uint64_t to);
+
+  /// A copy of everything a sequence of `tokens` tokens holds: that of its slot
+  /// and that of its rows.
+  uint64_t copyBytes(uint64_t tokens) const {
+    return slotCopyBytes() + rowCopyBytes(tokens);
+  }
+  void save(const Holding &holding, uint64_t tokens, char *to) const {
+    saveSlot(holding.slot, to);
+    saveRows(holding, 0, tokens, to + slotCopyBytes());
+  }
+  /// `holding` has pages of its own for `tokens`.
+  void load(Holding &holding, uint64_t tokens, const char *from) {
+    loadSlot(holding.slot, from);
+    loadRows(holding, 0, tokens, from + slotCopyBytes());
+  }
+
+  uint64_t slotCopyBytes() const { return slotBytes; }
+  void saveSlot(uint32_t slot, char *to) const;
+  void loadSlot(uint32_t slot, const char *from);
+  uint64_t rowCopyBytes(uint64_t rows) const { return rowBytes * rows; }
+  /// Rows [first, last) of all caches, cache by cache.
+  void saveRows(const Holding &holding, uint64_t first, uint64_t last,
+                char *to) const;
+  void loadRows(Holding &holding, uint64_t first, uint64_t last,
+                const char *from);
+  /// The data types of a copy in order: calls visit(dtype, bytes).
+  template <typename Visit> void visitSlotCopy(Visit visit) const {
+    for (const Region &region : regions)
+      if (!region.paged)
+        visit(region.dtype, region.stride);
+  }
+  template <typename Visit> void visitRowCopy(uint64_t rows, Visit visit) const {
+    for (const Region &region : regions)
+      if (region.paged)
+        visit(region.dtype, region.stride * rows);
+  }
 
   /// Elements of one state of a sequence, or how many of them there are.
   uint64_t elements(uint32_t state, uint64_t tokens) const;
@@ -68,15 +115,19 @@ private:
   };
 
   void fillSlot(uint32_t slot, int byte);
-  /// Calls body(offset, bytes) for each page's part of a paged region.
+  int32_t takePage();
+  void dropPage(int32_t page);
+  /// Calls body(address, bytes) for each page's part of rows [first, last) of a
+  /// paged region.
   template <typename Body>
-  void eachPage(const Region &region, const Holding &holding, uint64_t tokens,
-                Body body) const;
+  void eachPage(const Region &region, const Holding &holding, uint64_t first,
+                uint64_t last, Body body) const;
 
   std::vector<Region> regions;
   Allocation slotMemory, pageMemory;
   std::vector<uint32_t> slotStack;
   std::vector<int32_t> pageStack;
+  std::vector<uint32_t> users; ///< per page
   uint32_t numPages = 0, pageTokens = 0;
   uint64_t slotBytes = 0, rowBytes = 0;
   bool poison = false;
