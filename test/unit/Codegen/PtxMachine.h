@@ -1,0 +1,67 @@
+//===- PtxMachine.h - run PTX on the CPU, one thread after the other ------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+/// An interpreter for the PTX that the GPU code generator makes, so that kernels can be compared with the reference on
+/// machines without a GPU. Threads run one after the other up to the next barrier, shuffle or matrix instruction, blocks
+/// in a random order. It is stricter than a GPU:
+///  - every access must lie in memory that the caller has allowed, be aligned, and not write where that is forbidden;
+///    ld.global.nc must not read memory that the kernel may write;
+///  - shared memory that is read must have been written, and accesses of different threads to the same byte, one of them
+///    a write, must have a barrier between them (a warp's own barrier or shuffle orders that warp);
+///  - the threads named by a shuffle's or matrix instruction's mask must all arrive at the same instruction, and no thread
+///    may leave while others wait at a barrier.
+/// Approximate instructions (ex2.approx and the like) give the correctly rounded value, and nothing is said about time.
+namespace k3::test {
+
+/// What the kernel did wrong, or an instruction that the machine does not know, with the line of PTX.
+class PtxError : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+struct PtxProgram;
+
+class PtxMachine {
+public:
+  /// Throws PtxError if the text has anything that the machine does not know.
+  explicit PtxMachine(const std::string &ptx);
+  ~PtxMachine();
+  PtxMachine(const PtxMachine &) = delete;
+  PtxMachine &operator=(const PtxMachine &) = delete;
+
+  /// Memory that kernels may read and, if `writable`, write.
+  void allow(const void *data, std::size_t bytes, bool writable);
+
+  struct Launch {
+    std::string kernel;
+    std::array<std::uint32_t, 3> grid = {1, 1, 1};
+    std::uint32_t threads = 1;
+    std::size_t dynamicShared = 0;
+    /// One entry per kernel parameter: its bytes.
+    std::vector<std::vector<std::uint8_t>> params;
+    unsigned seed = 1;
+  };
+  /// Throws PtxError.
+  void run(const Launch &launch);
+
+  struct Region {
+    std::uint64_t begin, end;
+    bool writable;
+  };
+
+private:
+  std::unique_ptr<PtxProgram> program;
+  std::vector<Region> regions;
+};
+
+} // namespace k3::test

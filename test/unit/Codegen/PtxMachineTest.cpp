@@ -1,0 +1,263 @@
+//===- PtxMachineTest.cpp - the PTX interpreter itself ---------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "test/unit/Codegen/PtxMachine.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace k3::test;
+
+namespace {
+
+std::vector<std::uint8_t> bytesOf(const void *value, std::size_t size) {
+  auto *p = static_cast<const std::uint8_t *>(value);
+  return {p, p + size};
+}
+template <typename T> std::vector<std::uint8_t> pointer(const std::vector<T> &data) {
+  const T *p = data.data();
+  return bytesOf(&p, sizeof p);
+}
+std::vector<std::uint8_t> scalar(std::int64_t value) { return bytesOf(&value, sizeof value); }
+
+std::string entry(const std::string &params, const std::string &body) {
+  return ".version 8.8\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 smem[];\n"
+         ".visible .entry k(" + params + ")\n.maxntid 64\n{\n" +
+         ".reg .pred %p<9>;\n.reg .b16 %rs<9>;\n.reg .b32 %r<64>;\n.reg .b64 %rd<9>;\n" + body + "\n}\n";
+}
+
+std::string errorOf(PtxMachine &machine, const PtxMachine::Launch &launch) {
+  try {
+    machine.run(launch);
+  } catch (const PtxError &error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// y[i] = 2 x[i] + 1 for i < n, 16 bytes at a time where `vector`.
+const char *scaleBody = R"(
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  ld.param.b64 %rd3, [k_param_2];
+  cvta.to.global.u64 %rd1, %rd1;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %tid.x;
+  mad.lo.s32 %r3, %r1, 64, %r2;
+  cvt.u64.u32 %rd4, %r3;
+  setp.ge.s64 %p1, %rd4, %rd3;
+  @%p1 bra $L__BB0_2;
+  mul.wide.u32 %rd5, %r3, 4;
+  add.s64 %rd6, %rd1, %rd5;
+  add.s64 %rd7, %rd2, %rd5;
+  ld.global.nc.b32 %r4, [%rd6];
+  fma.rn.f32 %r5, %r4, 0f40000000, 0f3F800000;
+  st.global.b32 [%rd7], %r5;
+$L__BB0_2:
+  ret;
+)";
+const char *scaleParams = ".param .u64 .ptr .align 1 k_param_0,\n .param .u64 .ptr .align 1 k_param_1, .param .u64 k_param_2";
+
+TEST(PtxMachine, RunsBlocksAndPredicates) {
+  PtxMachine machine(entry(scaleParams, scaleBody));
+  std::vector<float> x(100), y(100, -1);
+  for (int i = 0; i < 100; ++i)
+    x[i] = static_cast<float>(i);
+  machine.allow(x.data(), 400, false);
+  machine.allow(y.data(), 400, true);
+  machine.run({"k", {2, 1, 1}, 64, 0, {pointer(x), pointer(y), scalar(100)}});
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(y[i], 2.0f * i + 1);
+}
+
+TEST(PtxMachine, ReportsBadAccesses) {
+  PtxMachine machine(entry(scaleParams, scaleBody));
+  std::vector<float> x(100), y(100);
+  machine.allow(x.data(), 400, false);
+  machine.allow(y.data(), 400, true);
+  auto run = [&](std::vector<std::uint8_t> from, std::vector<std::uint8_t> to, std::int64_t n) {
+    return errorOf(machine, {"k", {2, 1, 1}, 64, 0, {from, to, scalar(n)}});
+  };
+  EXPECT_NE(run(pointer(x), pointer(y), 101).find("outside every buffer"), std::string::npos);
+  EXPECT_NE(run(pointer(x), pointer(x), 100).find("writes to an input"), std::string::npos);
+  EXPECT_NE(run(pointer(y), pointer(y), 100).find("non-coherent"), std::string::npos);
+  const char *odd = reinterpret_cast<const char *>(x.data()) + 2;
+  EXPECT_NE(run(bytesOf(&odd, 8), pointer(y), 1).find("misaligned"), std::string::npos);
+}
+
+/// Sum over 64 threads: shuffles inside warps, then through shared memory.
+std::string sumBody(const std::string &barrier) {
+  return R"(
+  ld.param.b64 %rd1, [k_param_0];
+  mov.u32 %r1, %tid.x;
+  cvt.rn.f32.u32 %r2, %r1;
+  shfl.sync.bfly.b32 %r3|%p1, %r2, 16, 31, -1;
+  add.f32 %r2, %r2, %r3;
+  shfl.sync.bfly.b32 %r3|%p1, %r2, 8, 31, -1;
+  add.f32 %r2, %r2, %r3;
+  shfl.sync.bfly.b32 %r3|%p1, %r2, 4, 31, -1;
+  add.f32 %r2, %r2, %r3;
+  shfl.sync.bfly.b32 %r3|%p1, %r2, 2, 31, -1;
+  add.f32 %r2, %r2, %r3;
+  shfl.sync.bfly.b32 %r3|%p1, %r2, 1, 31, -1;
+  add.f32 %r2, %r2, %r3;
+  and.b32 %r4, %r1, 31;
+  shr.u32 %r5, %r1, 5;
+  mov.b32 %r6, smem;
+  shl.b32 %r7, %r5, 2;
+  add.s32 %r7, %r6, %r7;
+  setp.ne.s32 %p2, %r4, 0;
+  @%p2 bra $L__BB0_1;
+  st.shared.b32 [%r7], %r2;
+$L__BB0_1:
+)" + barrier +
+         R"(
+  ld.shared.v2.b32 {%r8, %r9}, [smem];
+  add.f32 %r10, %r8, %r9;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.global.b32 [%rd3], %r10;
+  ret;
+)";
+}
+
+TEST(PtxMachine, ShufflesAndBarriers) {
+  PtxMachine machine(entry(".param .u64 k_param_0", sumBody("bar.sync 0;")));
+  std::vector<float> y(64);
+  machine.allow(y.data(), 256, true);
+  machine.run({"k", {1, 1, 1}, 64, 64, {pointer(y)}});
+  for (float value : y)
+    EXPECT_EQ(value, 63 * 32);
+}
+
+TEST(PtxMachine, FindsRacesAndMissingThreads) {
+  std::vector<float> y(64);
+  auto run = [&](const std::string &barrier) {
+    PtxMachine machine(entry(".param .u64 k_param_0", sumBody(barrier)));
+    machine.allow(y.data(), 256, true);
+    return errorOf(machine, {"k", {1, 1, 1}, 64, 64, {pointer(y)}});
+  };
+  std::string race = run("bar.warp.sync -1;");
+  EXPECT_TRUE(race.find("race in shared memory") != std::string::npos || race.find("never written") != std::string::npos) << race;
+  EXPECT_NE(run("@%p2 ret;\nbar.sync 0;").find("have left"), std::string::npos);
+  EXPECT_NE(run("bar.sync 0, 96;").find("never come"), std::string::npos);
+  EXPECT_NE(run("@%p2 ret;\nbar.warp.sync -1;").find("never come"), std::string::npos);
+}
+
+TEST(PtxMachine, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(PtxMachine(entry("", "frobnicate.b32 %r1, %r2;")), PtxError);
+  EXPECT_THROW(PtxMachine(entry("", "mov.b32 %r1, %q2;")), PtxError);
+  EXPECT_THROW(PtxMachine(entry("", ".local .align 4 .b8 __local_depot0[16];")), PtxError);
+}
+
+float run1(const std::string &code, const std::vector<std::uint32_t> &inputs, std::uint32_t *bits = nullptr) {
+  std::string body = "ld.param.b64 %rd1, [k_param_0];\n";
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    body += "mov.b32 %r" + std::to_string(i + 1) + ", " + std::to_string(inputs[i]) + ";\n";
+  body += code + "\nst.global.b32 [%rd1], %r0;\nret;\n";
+  PtxMachine machine(entry(".param .u64 k_param_0", body));
+  std::vector<std::uint32_t> y(1);
+  machine.allow(y.data(), 4, true);
+  machine.run({"k", {1, 1, 1}, 1, 0, {pointer(y)}});
+  if (bits)
+    *bits = y[0];
+  float value;
+  std::memcpy(&value, y.data(), 4);
+  return value;
+}
+
+std::uint32_t intOf(const std::string &code, const std::vector<std::uint32_t> &inputs) {
+  std::uint32_t bits;
+  run1(code, inputs, &bits);
+  return bits;
+}
+
+TEST(PtxMachine, Arithmetic) {
+  EXPECT_EQ(intOf("sub.s32 %r0, %r1, %r2;", {3, 5}), static_cast<std::uint32_t>(-2));
+  EXPECT_EQ(intOf("shr.s32 %r0, %r1, 4;", {0x80000000u}), 0xF8000000u);
+  EXPECT_EQ(intOf("shr.u32 %r0, %r1, %r2;", {0x80000000u, 40}), 0u);
+  EXPECT_EQ(intOf("max.s32 %r0, %r1, %r2;", {0xFFFFFFFFu, 1}), 1u);
+  EXPECT_EQ(intOf("mul.hi.u32 %r0, %r1, %r2;", {0xFFFFFFFFu, 0xFFFFFFFFu}), 0xFFFFFFFEu);
+  EXPECT_EQ(intOf("mad.lo.s32 %r0, %r1, %r2, 7;", {3, 5}), 22u);
+  EXPECT_EQ(intOf("prmt.b32 %r0, %r1, %r2, 0x5410U;", {0x11112222u, 0x33334444u}), 0x44442222u);
+  EXPECT_EQ(intOf("prmt.b32 %r0, %r1, %r2, 0x7632U;", {0x11112222u, 0x33334444u}), 0x33331111u);
+  EXPECT_EQ(intOf("bfe.u32 %r0, %r1, 8, 8;", {0x12345678u}), 0x56u);
+  EXPECT_EQ(intOf("lop3.b32 %r0, %r1, %r2, %r2, 0x3c;", {0xF0F0F0F0u, 0xFF00FF00u}), 0x0FF00FF0u);
+  EXPECT_EQ(intOf("shf.l.wrap.b32 %r0, %r1, %r2, 8;", {0xAABBCCDDu, 0x11223344u}), 0x223344AAu);
+  EXPECT_EQ(intOf("cvt.rn.bf16x2.f32 %r0, %r1, %r2;", {0x3F800000u, 0x40000000u}), 0x3F804000u);
+  EXPECT_EQ(intOf("mov.b32 {%rs1, %rs2}, %r1;\nmov.b32 %r0, {%rs2, %rs1};", {0x12345678u}), 0x56781234u);
+  EXPECT_EQ(intOf("cvt.rzi.s32.f32 %r0, %r1;", {0xC0200000u}), static_cast<std::uint32_t>(-2));
+  EXPECT_EQ(intOf("setp.ltu.f32 %p1, %r1, %r2;\nselp.b32 %r0, 1, 2, %p1;", {0x7fc00000u, 0}), 1u);
+  EXPECT_EQ(intOf("setp.lt.f32 %p1, %r1, %r2;\nselp.b32 %r0, 1, 2, %p1;", {0x7fc00000u, 0}), 2u);
+  EXPECT_EQ(run1("fma.rn.f32 %r0, %r1, %r1, %r2;", {0x40400000u, 0x3F800000u}), 10.0f);
+  EXPECT_EQ(run1("ex2.approx.ftz.f32 %r0, %r1;", {0x40400000u}), 8.0f);
+  EXPECT_EQ(run1("min.f32 %r0, %r1, %r2;", {0x7fc00000u, 0x3F800000u}), 1.0f);
+  EXPECT_TRUE(std::isnan(run1("min.NaN.f32 %r0, %r1, %r2;", {0x7fc00000u, 0x3F800000u})));
+  EXPECT_EQ(run1("{\n.reg .b16 a;\ncvt.rn.bf16.f32 a, %r1;\ncvt.f32.bf16 %r0, a;\n}", {0x3F80C000u}), 1.0078125f);
+}
+
+/// One warp: C = A B with A and B from shared memory through ldmatrix, against plain sums.
+TEST(PtxMachine, MatrixInstructions) {
+  std::string body = R"(
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 16;
+  add.s64 %rd4, %rd1, %rd3;
+  shl.b32 %r2, %r1, 4;
+  mov.b32 %r3, smem;
+  add.s32 %r4, %r3, %r2;
+  cp.async.cg.shared.global [%r4], [%rd4], 16;
+  add.s64 %rd5, %rd4, 512;
+  add.s32 %r5, %r4, 512;
+  setp.gt.u32 %p1, %r1, 15;
+  selp.b32 %r6, 0, 16, %p1;
+  cp.async.cg.shared.global [%r5], [%rd4], 16, %r6;
+  cp.async.commit_group;
+  cp.async.wait_group 0;
+  bar.warp.sync -1;
+  and.b32 %r7, %r1, 15;
+  shl.b32 %r8, %r7, 5;
+  shr.u32 %r9, %r1, 4;
+  shl.b32 %r10, %r9, 4;
+  add.s32 %r11, %r8, %r10;
+  add.s32 %r12, %r3, %r11;
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r20, %r21, %r22, %r23}, [%r12];
+  add.s32 %r13, %r8, %r3;
+  add.s32 %r13, %r13, 512;
+  ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r24, %r25}, [%r13];
+  mov.b32 %r30, 0f00000000;
+  mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%r31, %r32, %r33, %r34}, {%r20, %r21, %r22, %r23}, {%r24, %r25}, {%r30, %r30, %r30, %r30};
+  mul.wide.u32 %rd6, %r1, 16;
+  add.s64 %rd7, %rd2, %rd6;
+  st.global.v4.b32 [%rd7], {%r31, %r32, %r33, %r34};
+  ret;
+)";
+  PtxMachine machine(entry(".param .u64 k_param_0, .param .u64 k_param_1", body));
+  std::vector<std::uint16_t> a(256);
+  std::vector<float> value(256);
+  for (int i = 0; i < 256; ++i) {
+    value[i] = static_cast<float>((i * 7) % 13 - 6);
+    std::uint32_t bits;
+    std::memcpy(&bits, &value[i], 4);
+    a[i] = static_cast<std::uint16_t>(bits >> 16);
+  }
+  std::vector<float> c(128);
+  machine.allow(a.data(), 512, false);
+  machine.allow(c.data(), 512, true);
+  machine.run({"k", {1, 1, 1}, 32, 1024, {pointer(a), pointer(c)}});
+  // B is the first half of A as a matrix of rows of 16, its first 8 columns; its second half is zero filled.
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      int row = lane / 4 + (i >> 1) * 8, column = lane % 4 * 2 + (i & 1);
+      float sum = 0;
+      for (int k = 0; k < 8; ++k)
+        sum += value[row * 16 + k] * value[k * 16 + column];
+      EXPECT_EQ(c[lane * 4 + i], sum) << row << ", " << column;
+    }
+}
+
+} // namespace
