@@ -8,6 +8,21 @@
 
 namespace k3rt {
 
+Status mapMemory(uint64_t bytes, const char *purpose, void *&out) {
+  constexpr uint64_t hugePage = 2u << 20;
+  void *fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED)
+    return makeError(K3RT_OUT_OF_MEMORY, "cannot allocate %llu bytes for %s",
+                     static_cast<unsigned long long>(bytes), purpose);
+  if (bytes >= hugePage)
+    madvise(fresh, bytes, MADV_HUGEPAGE);
+  out = fresh;
+  return Status();
+}
+
+void unmapMemory(void *memory, uint64_t bytes) { munmap(memory, bytes); }
+
 Allocation &Allocation::operator=(Allocation &&other) noexcept {
   std::swap(memory, other.memory);
   std::swap(length, other.length);
@@ -15,17 +30,9 @@ Allocation &Allocation::operator=(Allocation &&other) noexcept {
 }
 
 Status Allocation::allocate(uint64_t bytes, const char *purpose) {
-  constexpr uint64_t hugePage = 2u << 20;
   void *fresh = nullptr;
-  if (bytes != 0) {
-    fresh = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fresh == MAP_FAILED)
-      return makeError(K3RT_OUT_OF_MEMORY, "cannot allocate %llu bytes for %s",
-                       static_cast<unsigned long long>(bytes), purpose);
-    if (bytes >= hugePage)
-      madvise(fresh, bytes, MADV_HUGEPAGE);
-  }
+  if (bytes != 0)
+    K3RT_RETURN_IF_ERROR(mapMemory(bytes, purpose, fresh));
   reset();
   memory = fresh;
   length = bytes;
@@ -34,7 +41,7 @@ Status Allocation::allocate(uint64_t bytes, const char *purpose) {
 
 void Allocation::reset() {
   if (memory)
-    munmap(memory, length);
+    unmapMemory(memory, length);
   memory = nullptr;
   length = 0;
 }

@@ -20,8 +20,13 @@ constexpr uint64_t alignTo(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-/// Anonymous memory, page-aligned and zero, given back with the object. Running
-/// out of address space is a Status, not an exception.
+/// Anonymous memory, page-aligned and zero. `bytes` is not 0. Error:
+/// K3RT_OUT_OF_MEMORY, naming `purpose` and the size.
+Status mapMemory(uint64_t bytes, const char *purpose, void *&out);
+void unmapMemory(void *memory, uint64_t bytes);
+
+/// mapMemory that is given back with the object. Running out of address space is
+/// a Status, not an exception.
 class Allocation {
 public:
   Allocation() = default;

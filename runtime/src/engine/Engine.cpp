@@ -5,6 +5,7 @@
 #include "runtime/src/engine/Engine.h"
 #include "runtime/src/artifact/CheckArtifact.h"
 #include "runtime/src/base/Process.h"
+#include "runtime/src/device/HostDevice.h"
 
 #include <algorithm>
 
@@ -32,9 +33,10 @@ Status Engine::open(const std::string &path, uint64_t offset,
   K3RT_RETURN_IF_ERROR(kernels.load(file));
   K3RT_RETURN_IF_ERROR(threads.start(memory.threads));
   K3RT_RETURN_IF_ERROR(openWeights());
-  K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, threads));
+  device = std::make_unique<HostDevice>(threads);
+  K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, *device));
   K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
-  K3RT_RETURN_IF_ERROR(arena.allocate(memory.arena, "the arena"));
+  K3RT_RETURN_IF_ERROR(arena.allocate(*device, memory.arena, "the arena"));
   if (index.model()->vocab_size() * sizeof(float) % bufferAlignment != 0)
     K3RT_RETURN_IF_ERROR(unaligned.allocate(memory.outputs, "logits"));
   for (const auto *program : *index.programs())
@@ -170,6 +172,7 @@ Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
   Allocation copy;
   K3RT_RETURN_IF_ERROR(copy.allocate(bytes, "a snapshot"));
   states.save(sequence.holding, sequence.length, copy.data());
+  K3RT_RETURN_IF_ERROR(device->finish());
   snapshotBytes += bytes;
 
   auto unused = std::find_if(
@@ -204,6 +207,7 @@ Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
   states.setPages(sequence.holding, 0);
   states.setPages(sequence.holding, pages);
   states.load(sequence.holding, snapshot.length, snapshot.bytes.data());
+  K3RT_RETURN_IF_ERROR(device->finish());
   sequence.length = snapshot.length;
   sequence.failure.clear();
   return Status();
@@ -240,7 +244,7 @@ Status Engine::readState(k3rt_sequence handle, uint32_t layer,
                        state.name()->c_str(), layer, Word(inoutCount),
                        Word(capacity));
     states.readAsFloat(i, sequence.holding, sequence.length, out);
-    return Status();
+    return device->finish();
   }
   return makeError(K3RT_INVALID_ARGUMENT, "layer %u has no state %s", layer,
                    quoted(name.data(), name.size()).c_str());

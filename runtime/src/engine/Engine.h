@@ -9,8 +9,11 @@
 #ifndef K3RT_ENGINE_ENGINE_H
 #define K3RT_ENGINE_ENGINE_H
 
+#include "runtime/src/device/Device.h"
 #include "runtime/src/engine/StepInputs.h"
 #include "runtime/src/exec/Executor.h"
+
+#include <memory>
 
 namespace k3rt {
 
@@ -82,11 +85,12 @@ private:
   EngineOptions chosen;
   MemoryPlan memory;
   ThreadPool threads;
+  std::unique_ptr<Device> device; ///< outlives all that is in its memory
   KernelTable kernels;
   WeightStore weights;
   StatePool states;
   Executor executor;
-  Allocation arena;
+  DeviceBuffer arena;
   Phase prefill, decode;
 
   std::vector<Sequence> sequences;

@@ -153,8 +153,7 @@ float *Engine::logitsFor(uint64_t firstLogitRow) {
 
 Status Engine::runWindow(Phase &phase, uint64_t firstLogitRow) {
   if (chosen.poison) {
-    if (arena.size() != 0)
-      memset(arena.data(), 0xff, arena.size());
+    device->fill(arena.data(), 0xff, arena.size());
     phase.inputs.poison();
     executor.poisonScratch();
   }

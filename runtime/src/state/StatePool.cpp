@@ -13,18 +13,19 @@ namespace k3rt {
 
 namespace schema = k3::artifact;
 
-static constexpr int poisonByte = 0xff;
+static constexpr uint8_t poisonByte = 0xff;
 
 Status StatePool::init(const schema::Artifact &index, const MemoryPlan &plan,
-                       bool poisonMemory, ThreadPool &pool) {
+                       bool poisonMemory, Device &on) {
   poison = poisonMemory;
-  threads = &pool;
+  device = &on;
   numPages = plan.pageTokens ? plan.pages : 0;
   pageTokens = plan.pageTokens;
-  K3RT_RETURN_IF_ERROR(slotMemory.allocate(plan.statePool, "sequence states"));
+  K3RT_RETURN_IF_ERROR(
+      slotMemory.allocate(on, plan.statePool, "sequence states"));
   uint64_t numStates = index.states() ? index.states()->size() : 0;
   K3RT_RETURN_IF_ERROR(pageMemory.allocate(
-      numPages ? plan.kvPool + numStates * bufferAlignment : 0,
+      on, numPages ? plan.kvPool + numStates * bufferAlignment : 0,
       "the latent cache"));
 
   char *nextSlotRegion = slotMemory.data();
@@ -58,26 +59,15 @@ Status StatePool::init(const schema::Artifact &index, const MemoryPlan &plan,
   for (uint32_t page = numPages; page-- > 0;)
     pageStack.push_back(int32_t(page));
   users.assign(numPages, 0);
-  if (poison && pageMemory.size() != 0)
-    memset(pageMemory.data(), poisonByte, pageMemory.size());
+  if (poison)
+    on.fill(pageMemory.data(), poisonByte, pageMemory.size());
   return Status();
 }
 
-void StatePool::fillSlot(uint32_t slot, int byte) {
-  constexpr uint64_t pieceBytes = 1u << 20;
-  for (const Region &region : regions) {
-    if (region.paged)
-      continue;
-    char *begin = region.memory + region.stride * slot;
-    uint64_t pieces = (region.stride + pieceBytes - 1) / pieceBytes;
-    threads->parallelFor(uint32_t(std::min<uint64_t>(pieces, UINT32_MAX)),
-                         [&](uint32_t first, uint32_t last, uint32_t) {
-                           uint64_t from = first * pieceBytes;
-                           uint64_t to = std::min<uint64_t>(last * pieceBytes,
-                                                            region.stride);
-                           memset(begin + from, byte, to - from);
-                         });
-  }
+void StatePool::fillSlot(uint32_t slot, uint8_t byte) {
+  for (const Region &region : regions)
+    if (!region.paged)
+      device->fill(region.memory + region.stride * slot, byte, region.stride);
 }
 
 std::optional<uint32_t> StatePool::takeSlot() {
@@ -117,7 +107,7 @@ void StatePool::dropPage(int32_t page) {
   for (const Region &region : regions)
     if (region.paged) {
       uint64_t bytes = region.stride * pageTokens;
-      memset(region.memory + bytes * uint32_t(page), poisonByte, bytes);
+      device->fill(region.memory + bytes * uint32_t(page), poisonByte, bytes);
     }
 }
 
@@ -174,8 +164,9 @@ void StatePool::prepareWrite(Holding &holding, uint64_t from, uint64_t to) {
     for (const Region &region : regions)
       if (region.paged) {
         uint64_t bytes = region.stride * pageTokens;
-        memcpy(region.memory + bytes * uint32_t(own),
-               region.memory + bytes * uint32_t(old), region.stride * keptRows);
+        device->copy(region.memory + bytes * uint32_t(own),
+                     region.memory + bytes * uint32_t(old),
+                     region.stride * keptRows);
       }
     holding.pages[i] = own;
     dropPage(old);
@@ -185,8 +176,8 @@ void StatePool::prepareWrite(Holding &holding, uint64_t from, uint64_t to) {
 void StatePool::copySlot(uint32_t from, uint32_t to) {
   for (const Region &region : regions)
     if (!region.paged)
-      memcpy(region.memory + region.stride * to,
-             region.memory + region.stride * from, region.stride);
+      device->copy(region.memory + region.stride * to,
+                   region.memory + region.stride * from, region.stride);
 }
 
 template <typename Body>
@@ -206,17 +197,21 @@ void StatePool::eachPage(const Region &region, const Holding &holding,
 void StatePool::saveSlot(uint32_t slot, char *to) const {
   for (const Region &region : regions)
     if (!region.paged) {
-      memcpy(to, region.memory + region.stride * slot, region.stride);
+      device->download(to, region.memory + region.stride * slot,
+                       region.stride);
       to += region.stride;
     }
+  (void)device->finish();
 }
 
 void StatePool::loadSlot(uint32_t slot, const char *from) {
   for (const Region &region : regions)
     if (!region.paged) {
-      memcpy(region.memory + region.stride * slot, from, region.stride);
+      device->upload(region.memory + region.stride * slot, from,
+                     region.stride);
       from += region.stride;
     }
+  (void)device->finish();
 }
 
 void StatePool::saveRows(const Holding &holding, uint64_t first, uint64_t last,
@@ -225,9 +220,10 @@ void StatePool::saveRows(const Holding &holding, uint64_t first, uint64_t last,
     if (region.paged)
       eachPage(region, holding, first, last,
                [&](const char *from, uint64_t bytes) {
-                 memcpy(to, from, bytes);
+                 device->download(to, from, bytes);
                  to += bytes;
                });
+  (void)device->finish();
 }
 
 void StatePool::loadRows(Holding &holding, uint64_t first, uint64_t last,
@@ -235,9 +231,10 @@ void StatePool::loadRows(Holding &holding, uint64_t first, uint64_t last,
   for (const Region &region : regions)
     if (region.paged)
       eachPage(region, holding, first, last, [&](char *to, uint64_t bytes) {
-        memcpy(to, from, bytes);
+        device->upload(to, from, bytes);
         from += bytes;
       });
+  (void)device->finish();
 }
 
 uint64_t StatePool::elements(uint32_t state, uint64_t tokens) const {
@@ -278,14 +275,19 @@ void StatePool::readAsFloat(uint32_t state, const Holding &holding,
                             uint64_t tokens, float *out) const {
   const Region &region = regions[state];
   uint32_t element = elementBytes(region.dtype);
-  auto convert = [&](const char *from, uint64_t bytes) {
-    for (uint64_t i = 0; i < bytes; i += element)
-      *out++ = toFloat(region.dtype, from + i);
+  std::vector<char> copy(elements(state, tokens) * element);
+  char *to = copy.data();
+  auto download = [&](const char *from, uint64_t bytes) {
+    device->download(to, from, bytes);
+    to += bytes;
   };
   if (region.paged)
-    eachPage(region, holding, 0, tokens, convert);
+    eachPage(region, holding, 0, tokens, download);
   else
-    convert(region.memory + region.stride * holding.slot, region.stride);
+    download(region.memory + region.stride * holding.slot, region.stride);
+  (void)device->finish();
+  for (const char *from = copy.data(); from != to; from += element)
+    *out++ = toFloat(region.dtype, from);
 }
 
 } // namespace k3rt

@@ -9,8 +9,7 @@
 #ifndef K3RT_STATE_STATEPOOL_H
 #define K3RT_STATE_STATEPOOL_H
 
-#include "runtime/src/base/Memory.h"
-#include "runtime/src/base/ThreadPool.h"
+#include "runtime/src/device/Device.h"
 #include "runtime/src/state/MemoryPlan.h"
 
 #include <optional>
@@ -26,12 +25,14 @@ struct Holding {
 
 class StatePool {
 public:
-  /// `poison`: memory that nothing has been written to reads as NaN. `threads`
-  /// clears large slots. Error: K3RT_OUT_OF_MEMORY.
+  /// The pools are in the memory of `device`, which outlives them. `poison`:
+  /// memory that nothing has been written to reads as NaN. Error:
+  /// K3RT_OUT_OF_MEMORY.
   Status init(const k3::artifact::Artifact &index, const MemoryPlan &plan,
-              bool poison, ThreadPool &threads);
+              bool poison, Device &device);
 
-  /// Start of the pool of one state, by its ordinal in the artifact.
+  /// Start of the pool of one state, by its ordinal in the artifact; of the
+  /// device's memory.
   char *memory(uint32_t state) const { return regions[state].memory; }
 
   /// A slot whose states are zero; nothing when all are taken.
@@ -64,6 +65,8 @@ public:
   /// Gives `holding` the pages for rows [from, to), all its own: one that
   /// others use is replaced by a copy. Rows before `from` are there.
   void prepareWrite(Holding &holding, uint64_t from, uint64_t to);
+
+  // Copies are in the host's memory and the same for all devices.
 
   /// A copy of everything a sequence of `tokens` tokens holds: that of its slot
   /// and that of its rows.
@@ -114,7 +117,7 @@ private:
     bool paged = false;
   };
 
-  void fillSlot(uint32_t slot, int byte);
+  void fillSlot(uint32_t slot, uint8_t byte);
   int32_t takePage();
   void dropPage(int32_t page);
   /// Calls body(address, bytes) for each page's part of rows [first, last) of a
@@ -124,14 +127,14 @@ private:
                 uint64_t last, Body body) const;
 
   std::vector<Region> regions;
-  Allocation slotMemory, pageMemory;
+  DeviceBuffer slotMemory, pageMemory;
   std::vector<uint32_t> slotStack;
   std::vector<int32_t> pageStack;
   std::vector<uint32_t> users; ///< per page
   uint32_t numPages = 0, pageTokens = 0;
   uint64_t slotBytes = 0, rowBytes = 0;
   bool poison = false;
-  ThreadPool *threads = nullptr;
+  Device *device = nullptr;
 };
 
 } // namespace k3rt
