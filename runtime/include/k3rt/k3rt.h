@@ -120,7 +120,8 @@ k3rt_status k3rt_sequence_read_state(k3rt_engine *engine, k3rt_sequence sequence
 
 /*--- step -----------------------------------------------------------------------------------------------------------*/
 
-/* Tokens of one sequence. Any number >= 0; long inputs are cut into windows. */
+/* Tokens of one sequence. Any number >= 0; long inputs are cut into windows. Windows of prompts and single tokens of
+ * other sequences may be mixed: rows are taken in order, and as many as fit share a program run. */
 typedef struct k3rt_batch_row {
   k3rt_sequence sequence;
   const int32_t *tokens;
@@ -178,6 +179,7 @@ typedef struct k3rt_stats {
   uint64_t live_sequences, used_pages, total_pages;
   uint64_t peak_rss_bytes;
   uint32_t threads;
+  uint64_t prefill_runs, decode_runs; /* program runs: a step takes as many as its rows need */
 } k3rt_stats;
 k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats);
 

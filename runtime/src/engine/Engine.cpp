@@ -264,6 +264,8 @@ k3rt_stats Engine::stats() const {
   out.total_pages = states.totalPages();
   out.peak_rss_bytes = peakResidentBytes();
   out.threads = memory.threads;
+  out.prefill_runs = prefill.runs;
+  out.decode_runs = decode.runs;
   return out;
 }
 

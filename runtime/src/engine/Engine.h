@@ -61,7 +61,7 @@ private:
     Program program;
     StepInputs inputs;
     WindowLimits limits;
-    uint64_t tokens = 0;
+    uint64_t runs = 0, tokens = 0;
     double seconds = 0;
     bool present = false;
   };
@@ -76,6 +76,7 @@ private:
   Status prepareRow(const k3rt_batch_row &input, uint32_t row);
   Status reserve(uint64_t logitRows);
   void apply();
+  Phase &nextPhase();
   Status runWindow(Phase &phase, uint64_t firstLogitRow);
   float *logitsFor(uint64_t firstLogitRow);
   void failBatch(const Status &reason);

@@ -16,20 +16,13 @@ Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
   K3RT_RETURN_IF_ERROR(prepare(batch));
   apply();
 
-  // A row that starts a sequence may be a prompt of one token; the prefill
-  // program takes any number.
-  bool decodes = decode.present;
-  for (const BatchRow &row : rows)
-    decodes &= row.numTokens == 0 ||
-               (row.numTokens == 1 && sequences[row.sequence].length != 0);
-  Phase &phase = decodes ? decode : prefill;
-
-  double start = secondsNow();
   uint64_t logitRows = 0;
   for (;;) {
+    Phase &phase = nextPhase();
     nextWindow(rows, phase.limits, window);
     if (window.empty())
       break;
+    double start = secondsNow();
     if (Status status = runWindow(phase, logitRows); !status.ok()) {
       failBatch(status);
       return status;
@@ -40,8 +33,9 @@ Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
       sequences[rows[part.row].sequence].length += part.count;
       phase.tokens += part.count;
     }
+    ++phase.runs;
+    phase.seconds += secondsNow() - start;
   }
-  phase.seconds += secondsNow() - start;
   ++steps;
 
   out.logits = reinterpret_cast<const float *>(result.data());
@@ -140,6 +134,17 @@ void Engine::apply() {
     states.prepareWrite(sequence.holding, sequence.length,
                         sequence.length + row.numTokens);
   }
+}
+
+/// Prefill takes any rows, so that windows of prompts and single tokens of other
+/// sequences share a run; decode is for when only the latter are left. A row
+/// that starts a sequence may be a prompt of one token, which is prefill.
+Engine::Phase &Engine::nextPhase() {
+  bool decodes = decode.present;
+  for (const BatchRow &row : rows)
+    decodes &= row.remaining() == 0 ||
+               (row.numTokens == 1 && sequences[row.sequence].length != 0);
+  return decodes ? decode : prefill;
 }
 
 /// Where a run writes its logits: into the result, unless a row there is not

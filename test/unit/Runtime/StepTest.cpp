@@ -188,6 +188,52 @@ TEST_F(StepTest, BatchesLargerThanAProgram) {
     EXPECT_EQ(engine.states(rows[i].sequence), statesOf(oracles[i]));
 }
 
+// Windows of prompts and single tokens of other sequences share a run; when
+// only the latter are left, decode takes them.
+TEST_F(StepTest, MixedRowsShareARun) {
+  TestEngine engine(model, [](auto &o) {
+    o.max_sequences = 8;
+    o.poison = 1;
+  });
+  std::vector<Oracle> oracles(6);
+  std::vector<k3rt_sequence> sequences;
+  for (size_t i = 0; i < oracles.size(); ++i)
+    sequences.push_back(engine.create());
+  for (size_t i = 0; i < 3; ++i)
+    ASSERT_EQ(engine.feed(sequences[i], {int32_t(i)}),
+              oracles[i].next(int32_t(i)));
+  auto runs = [&engine] {
+    k3rt_stats stats = engine.stats();
+    return std::make_pair(stats.prefill_runs, stats.decode_runs);
+  };
+  auto mixed = [&](const std::vector<std::pair<size_t, size_t>> &lengths) {
+    std::vector<Row> rows;
+    std::vector<Logits> want;
+    for (auto [i, length] : lengths) {
+      Tokens tokens = prompt(length, uint32_t(i + length));
+      if (length != 0)
+        want.push_back(expected(oracles[i], tokens).back());
+      rows.push_back({sequences[i], tokens});
+    }
+    auto before = runs();
+    engine.step(rows);
+    EXPECT_EQ(engine.logits, want);
+    auto after = runs();
+    return std::make_pair(after.first - before.first,
+                          after.second - before.second);
+  };
+  using Runs = std::pair<uint64_t, uint64_t>;
+  // A window is 64 rows.
+  EXPECT_EQ(mixed({{0, 1}, {3, 60}, {1, 1}, {4, 0}, {2, 2}}), Runs(1, 0));
+  EXPECT_EQ(mixed({{3, 100}, {0, 1}, {4, 7}, {1, 1}}), Runs(2, 0));
+  EXPECT_EQ(mixed({{3, 64}, {0, 1}, {1, 1}}), Runs(1, 1));
+  EXPECT_EQ(mixed({{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}}), Runs(0, 1));
+  EXPECT_EQ(mixed({{5, 1}, {0, 1}}), Runs(1, 0)); // a prompt of one token
+  EXPECT_EQ(mixed({{5, 0}, {0, 0}}), Runs(0, 0));
+  for (size_t i = 0; i < oracles.size(); ++i)
+    EXPECT_EQ(engine.states(sequences[i]), statesOf(oracles[i]));
+}
+
 TEST_F(StepTest, RowsOfLogitsThatAreNotAligned) {
   Options options;
   options.vocab = 61;
