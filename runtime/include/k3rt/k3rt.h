@@ -64,6 +64,8 @@ typedef struct k3rt_engine_options {
                                does not count. For measuring; the only way to run an artifact without weights */
   k3rt_progress_fn progress; /* called while weights are made up or their hashes checked; NULL = not */
   void *progress_user;
+  uint64_t prefix_cache_bytes; /* for states of prefixes (k3rt_prefix_store): copies, and the cache pages they hold;
+                                  copies are outside memory_limit. 0 = none are kept */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -107,10 +109,35 @@ k3rt_status k3rt_sequence_create(k3rt_engine *engine, k3rt_sequence *out_sequenc
 k3rt_status k3rt_sequence_free(k3rt_engine *engine, k3rt_sequence sequence);
 k3rt_status k3rt_sequence_length(k3rt_engine *engine, k3rt_sequence sequence, uint64_t *out_tokens);
 
+/* A second sequence with the same state. They share the cache pages that are full; both go on on their own.
+ * K3RT_OUT_OF_MEMORY: no slot or page. */
+k3rt_status k3rt_sequence_fork(k3rt_engine *engine, k3rt_sequence sequence, k3rt_sequence *out_sequence);
+
 /* A snapshot holds a copy of the whole state: recurrent, conv and latent cache. Restoring is exact to the bit. */
 k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot *out_snapshot);
 k3rt_status k3rt_sequence_restore(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot snapshot);
 k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot);
+
+/* Prefix cache. A recurrent state cannot be cut back, so a prefix can be reused only if the state at its very end was
+ * kept. k3rt_prefix_store keeps the whole state of a sequence under the tokens it has seen, unless that is known, there
+ * is no room (prefix_cache_bytes) or a value in it is NaN or infinite: never an error, see the counts. What is cheapest to
+ * compute again for its size is given up first, also when running sequences need the pages. k3rt_prefix_attach puts the
+ * state after the longest kept prefix of tokens[0 .. num_tokens) into an empty sequence; tokens[*out_reused ..) are still
+ * to be run, at least the last. */
+k3rt_status k3rt_prefix_attach(k3rt_engine *engine, k3rt_sequence sequence, const int32_t *tokens, uint64_t num_tokens,
+                               uint64_t *out_reused);
+k3rt_status k3rt_prefix_store(k3rt_engine *engine, k3rt_sequence sequence);
+
+typedef struct k3rt_prefix_stats {
+  size_t size;
+  uint64_t lookups, hits;               /* of k3rt_prefix_attach */
+  uint64_t asked_tokens, reused_tokens; /* their quotient is the reuse rate */
+  uint64_t stored;
+  uint64_t known, non_finite, no_room; /* not stored, by reason */
+  uint64_t evictions;
+  uint64_t entries, bytes; /* now */
+} k3rt_prefix_stats;
+k3rt_status k3rt_prefix_stats_get(k3rt_engine *engine, k3rt_prefix_stats *out_stats);
 
 /* Copies one state of one layer to `out` as f32: name "kda" [heads, value, key], "conv_q" / "conv_k" / "conv_v"
  * [taps, channels] oldest first, "kv" [length, latent + rope]. *inout_count: capacity in floats, then the count.

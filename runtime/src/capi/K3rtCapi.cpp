@@ -58,6 +58,7 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
   options.threads = read.threads;
   options.memoryLimit = read.memory_limit;
   options.snapshotLimit = read.snapshot_limit;
+  options.prefixCacheBytes = read.prefix_cache_bytes;
   options.maxSequences = read.max_sequences;
   options.maxContext = read.max_context;
   options.prefillWindow = read.prefill_window;
@@ -208,6 +209,47 @@ k3rt_status k3rt_sequence_length(k3rt_engine *engine, k3rt_sequence sequence,
                                  uint64_t *out_tokens) {
   K3RT_CHECK_ARGUMENTS(out_tokens);
   return engine->report(engine->engine.sequenceLength(sequence, *out_tokens));
+}
+
+k3rt_status k3rt_sequence_fork(k3rt_engine *engine, k3rt_sequence sequence,
+                               k3rt_sequence *out_sequence) {
+  K3RT_CHECK_ARGUMENTS(out_sequence);
+  return engine->report(engine->engine.forkSequence(sequence, *out_sequence));
+}
+
+k3rt_status k3rt_prefix_attach(k3rt_engine *engine, k3rt_sequence sequence,
+                               const int32_t *tokens, uint64_t num_tokens,
+                               uint64_t *out_reused) {
+  K3RT_CHECK_ARGUMENTS(out_reused);
+  if (num_tokens != 0 && !tokens)
+    return engine->report(nullArgument("tokens"));
+  return engine->report(engine->engine.attachPrefix(sequence, tokens,
+                                                    num_tokens, *out_reused));
+}
+
+k3rt_status k3rt_prefix_store(k3rt_engine *engine, k3rt_sequence sequence) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.storePrefix(sequence));
+}
+
+k3rt_status k3rt_prefix_stats_get(k3rt_engine *engine,
+                                  k3rt_prefix_stats *out_stats) {
+  K3RT_CHECK_ARGUMENTS(out_stats);
+  PrefixCacheStats counts = engine->engine.prefixStats();
+  k3rt_prefix_stats stats = {};
+  stats.lookups = counts.lookups;
+  stats.hits = counts.hits;
+  stats.asked_tokens = counts.askedTokens;
+  stats.reused_tokens = counts.reusedTokens;
+  stats.stored = counts.stored;
+  stats.known = counts.known;
+  stats.non_finite = counts.nonFinite;
+  stats.no_room = counts.noRoom;
+  stats.evictions = counts.evictions;
+  stats.entries = counts.entries;
+  stats.bytes = counts.bytes;
+  return engine->report(writeSized(out_stats, stats));
 }
 
 k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence,

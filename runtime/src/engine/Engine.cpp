@@ -35,6 +35,7 @@ Status Engine::open(const std::string &path, uint64_t offset,
   K3RT_RETURN_IF_ERROR(openWeights());
   device = std::make_unique<HostDevice>(threads);
   K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, *device));
+  prefixes.init(states, *device, chosen.prefixCacheBytes);
   K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
   K3RT_RETURN_IF_ERROR(arena.allocate(*device, memory.arena, "the arena"));
   if (index.model()->vocab_size() * sizeof(float) % bufferAlignment != 0)
@@ -42,8 +43,12 @@ Status Engine::open(const std::string &path, uint64_t offset,
   for (const auto *program : *index.programs())
     K3RT_RETURN_IF_ERROR(openPhase(*program));
   sequences.resize(memory.slots);
-  for (Sequence &sequence : sequences)
+  // Steps of sequences of usual lengths allocate nothing.
+  constexpr uint64_t usualTokens = 1 << 16;
+  for (Sequence &sequence : sequences) {
     sequence.holding.pages.reserve(memory.pagesPerSequence);
+    sequence.tokens.reserve(std::min(memory.maxContext, usualTokens));
+  }
   inBatch.resize(memory.slots);
   openSeconds = secondsNow() - start;
   return Status();
@@ -131,7 +136,7 @@ Status Engine::createSequence(k3rt_sequence &out) {
   uint32_t index = *slot;
   Sequence &sequence = sequences[index];
   sequence.generation = nextGeneration(sequence.generation);
-  sequence.length = 0;
+  sequence.tokens.clear();
   sequence.failure.clear();
   sequence.holding.slot = *slot;
   ++liveSequences;
@@ -152,8 +157,65 @@ Status Engine::freeSequence(k3rt_sequence handle) {
 Status Engine::sequenceLength(k3rt_sequence handle, uint64_t &out) {
   uint32_t index;
   K3RT_RETURN_IF_ERROR(findSequence(handle, index));
-  out = sequences[index].length;
+  out = sequences[index].length();
   return Status();
+}
+
+Status Engine::forkSequence(k3rt_sequence handle, k3rt_sequence &out) {
+  uint32_t index, made;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  const Sequence &source = sequences[index];
+  if (!source.failure.empty())
+    return Status(K3RT_INVALID_ARGUMENT, source.failure);
+  // The last page is copied at once, so that no later step of either sequence
+  // needs a page for that.
+  uint32_t full = states.fullPages(source.length());
+  uint32_t pages = states.pagesFor(source.length()) - full;
+  if (pages > states.freePages())
+    prefixes.makeRoom(pages);
+  if (pages > states.freePages())
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "a fork needs a cache page, 0 of %u are free",
+                     states.totalPages());
+  k3rt_sequence fork;
+  K3RT_RETURN_IF_ERROR(createSequence(fork));
+  K3RT_RETURN_IF_ERROR(findSequence(fork, made));
+  Sequence &copy = sequences[made];
+  states.copySlot(source.holding.slot, copy.holding.slot);
+  copy.holding.pages = states.sharePages(source.holding, full + pages);
+  states.prepareWrite(copy.holding, source.length(),
+                      source.length() + (pages != 0));
+  copy.tokens = source.tokens;
+  out = fork;
+  return Status();
+}
+
+Status Engine::attachPrefix(k3rt_sequence handle, const int32_t *tokens,
+                            uint64_t count, uint64_t &outReused) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  Sequence &sequence = sequences[index];
+  if (sequence.length() != 0 || !sequence.failure.empty())
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "sequence %lld is not empty: it has seen %llu tokens",
+                     static_cast<long long>(handle), Word(sequence.length()));
+  K3RT_RETURN_IF_ERROR(
+      prefixes.attach(tokens, std::min(count, memory.maxContext),
+                      sequence.holding, outReused));
+  sequence.tokens.assign(tokens, tokens + outReused);
+  return Status();
+}
+
+Status Engine::storePrefix(k3rt_sequence handle) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  const Sequence &sequence = sequences[index];
+  if (!sequence.failure.empty())
+    return Status(K3RT_INVALID_ARGUMENT, sequence.failure);
+  double seconds = prefill.tokens != 0
+                       ? prefill.seconds / double(prefill.tokens)
+                       : 1.0;
+  return prefixes.store(sequence.tokens, sequence.holding, seconds);
 }
 
 Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
@@ -162,7 +224,7 @@ Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
   const Sequence &sequence = sequences[index];
   if (!sequence.failure.empty())
     return Status(K3RT_INVALID_ARGUMENT, sequence.failure);
-  uint64_t bytes = states.copyBytes(sequence.length);
+  uint64_t bytes = states.copyBytes(sequence.length());
   if (chosen.snapshotLimit != 0 && bytes > chosen.snapshotLimit - snapshotBytes)
     return makeError(K3RT_OUT_OF_MEMORY,
                      "a snapshot needs %llu bytes, %llu of snapshot_limit %llu "
@@ -171,7 +233,7 @@ Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
                      Word(chosen.snapshotLimit));
   Allocation copy;
   K3RT_RETURN_IF_ERROR(copy.allocate(bytes, "a snapshot"));
-  states.save(sequence.holding, sequence.length, copy.data());
+  states.save(sequence.holding, sequence.length(), copy.data());
   K3RT_RETURN_IF_ERROR(device->finish());
   snapshotBytes += bytes;
 
@@ -181,7 +243,7 @@ Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
   if (unused == snapshots.end())
     unused = snapshots.insert(snapshots.end(), Snapshot());
   unused->generation = nextGeneration(unused->generation);
-  unused->length = sequence.length;
+  unused->tokens = sequence.tokens;
   unused->bytes = std::move(copy);
   out = makeHandle(unused->generation, size_t(unused - snapshots.begin()));
   return Status();
@@ -193,22 +255,24 @@ Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
   K3RT_RETURN_IF_ERROR(findSnapshot(from, source));
   const Snapshot &snapshot = snapshots[source];
   Sequence &sequence = sequences[index];
-  uint32_t pages = states.pagesFor(snapshot.length);
+  uint32_t pages = states.pagesFor(snapshot.length());
   // Pages that others use as well are not written to.
   uint32_t held = 0;
   for (int32_t page : sequence.holding.pages)
     held += states.pageUsers(page) == 1;
   if (pages > held && pages - held > states.freePages())
+    prefixes.makeRoom(pages - held);
+  if (pages > held && pages - held > states.freePages())
     return makeError(K3RT_OUT_OF_MEMORY,
                      "restoring %llu tokens needs %u more cache pages, %u of "
                      "%u are free",
-                     Word(snapshot.length), pages - held, states.freePages(),
+                     Word(snapshot.length()), pages - held, states.freePages(),
                      states.totalPages());
   states.setPages(sequence.holding, 0);
   states.setPages(sequence.holding, pages);
-  states.load(sequence.holding, snapshot.length, snapshot.bytes.data());
+  states.load(sequence.holding, snapshot.length(), snapshot.bytes.data());
   K3RT_RETURN_IF_ERROR(device->finish());
-  sequence.length = snapshot.length;
+  sequence.tokens = snapshot.tokens;
   sequence.failure.clear();
   return Status();
 }
@@ -219,6 +283,7 @@ Status Engine::freeSnapshot(k3rt_snapshot handle) {
   Snapshot &snapshot = snapshots[index];
   snapshotBytes -= snapshot.bytes.size();
   snapshot.bytes.reset();
+  snapshot.tokens = {};
   snapshot.generation = nextGeneration(snapshot.generation);
   return Status();
 }
@@ -235,7 +300,7 @@ Status Engine::readState(k3rt_sequence handle, uint32_t layer,
     if (state.layer() != layer || state.name()->string_view() != name)
       continue;
     uint64_t capacity = inoutCount;
-    inoutCount = states.elements(i, sequence.length);
+    inoutCount = states.elements(i, sequence.length());
     if (!out)
       return Status();
     if (capacity < inoutCount)
@@ -243,7 +308,7 @@ Status Engine::readState(k3rt_sequence handle, uint32_t layer,
                        "state %s of layer %u has %llu elements, room for %llu",
                        state.name()->c_str(), layer, Word(inoutCount),
                        Word(capacity));
-    states.readAsFloat(i, sequence.holding, sequence.length, out);
+    states.readAsFloat(i, sequence.holding, sequence.length(), out);
     return device->finish();
   }
   return makeError(K3RT_INVALID_ARGUMENT, "layer %u has no state %s", layer,

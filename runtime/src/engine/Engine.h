@@ -9,6 +9,7 @@
 #ifndef K3RT_ENGINE_ENGINE_H
 #define K3RT_ENGINE_ENGINE_H
 
+#include "runtime/src/cache/PrefixCache.h"
 #include "runtime/src/device/Device.h"
 #include "runtime/src/engine/StepInputs.h"
 #include "runtime/src/exec/Executor.h"
@@ -29,6 +30,11 @@ public:
   Status createSequence(k3rt_sequence &out);
   Status freeSequence(k3rt_sequence handle);
   Status sequenceLength(k3rt_sequence handle, uint64_t &out);
+  Status forkSequence(k3rt_sequence handle, k3rt_sequence &out);
+  Status attachPrefix(k3rt_sequence handle, const int32_t *tokens,
+                      uint64_t count, uint64_t &outReused);
+  Status storePrefix(k3rt_sequence handle);
+  PrefixCacheStats prefixStats() const { return prefixes.stats(); }
   Status takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out);
   Status restoreSnapshot(k3rt_sequence handle, k3rt_snapshot snapshot);
   Status freeSnapshot(k3rt_snapshot handle);
@@ -47,14 +53,18 @@ public:
 private:
   struct Sequence {
     uint32_t generation = 0; ///< odd while live
-    uint64_t length = 0;
+    std::vector<int32_t> tokens; ///< all that the state has seen
     Holding holding;
     std::string failure; ///< why the state is not to be used; empty = it is
+
+    uint64_t length() const { return tokens.size(); }
   };
   struct Snapshot {
     uint32_t generation = 0; ///< odd while live
-    uint64_t length = 0;
+    std::vector<int32_t> tokens;
     Allocation bytes;
+
+    uint64_t length() const { return tokens.size(); }
   };
   /// A program of the artifact with its inputs.
   struct Phase {
@@ -90,6 +100,7 @@ private:
   KernelTable kernels;
   WeightStore weights;
   StatePool states;
+  PrefixCache prefixes;
   Executor executor;
   DeviceBuffer arena;
   Phase prefill, decode;

@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/base/Process.h"
 #include "runtime/src/engine/Engine.h"
+#include "runtime/src/state/NonFinite.h"
 
 #include <algorithm>
 #include <cstring>
@@ -29,8 +30,11 @@ Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
     }
     for (const WindowPart &part : window) {
       logitRows += part.logitRows;
-      rows[part.row].done += part.count;
-      sequences[rows[part.row].sequence].length += part.count;
+      BatchRow &row = rows[part.row];
+      std::vector<int32_t> &tokens = sequences[row.sequence].tokens;
+      tokens.insert(tokens.end(), row.tokens + row.done,
+                    row.tokens + row.done + part.count);
+      row.done += part.count;
       phase.tokens += part.count;
     }
     ++phase.runs;
@@ -65,10 +69,12 @@ Status Engine::prepare(const k3rt_batch &input) {
     K3RT_RETURN_IF_ERROR(prepareRow(input.rows[i], i));
     const BatchRow &row = rows.back();
     const Sequence &sequence = sequences[row.sequence];
-    pages += states.pagesToWrite(sequence.holding, sequence.length,
-                                 sequence.length + row.numTokens);
+    pages += states.pagesToWrite(sequence.holding, sequence.length(),
+                                 sequence.length() + row.numTokens);
     firstRow.push_back(firstRow.back() + row.numLogitRows());
   }
+  if (pages > states.freePages())
+    prefixes.makeRoom(uint32_t(std::min<uint64_t>(pages, UINT32_MAX)));
   if (pages > states.freePages())
     return makeError(K3RT_OUT_OF_MEMORY,
                      "the step needs %llu more cache pages, %u of %u are free",
@@ -93,17 +99,17 @@ Status Engine::prepareRow(const k3rt_batch_row &input, uint32_t row) {
                      sequence.failure.c_str());
   if (input.num_tokens != 0 && !input.tokens)
     return makeError(K3RT_INVALID_ARGUMENT, "row %u: tokens is NULL", row);
-  if (input.num_tokens > memory.maxContext - sequence.length)
+  if (input.num_tokens > memory.maxContext - sequence.length())
     return makeError(
         K3RT_INVALID_ARGUMENT,
         "row %u: %llu tokens after %llu exceed the context of %llu", row,
-        Word(input.num_tokens), Word(sequence.length), Word(memory.maxContext));
+        Word(input.num_tokens), Word(sequence.length()), Word(memory.maxContext));
   uint32_t vocab = file.index().model()->vocab_size();
   for (uint64_t i = 0; i < input.num_tokens; ++i)
     if (input.tokens[i] < 0 || uint32_t(input.tokens[i]) >= vocab)
       return makeError(K3RT_INVALID_ARGUMENT,
                        "row %u: token %d at position %llu is not in [0, %u)",
-                       row, input.tokens[i], Word(sequence.length + i), vocab);
+                       row, input.tokens[i], Word(sequence.length() + i), vocab);
   BatchRow prepared;
   prepared.sequence = index;
   prepared.tokens = input.tokens;
@@ -131,8 +137,8 @@ Status Engine::reserve(uint64_t logitRows) {
 void Engine::apply() {
   for (const BatchRow &row : rows) {
     Sequence &sequence = sequences[row.sequence];
-    states.prepareWrite(sequence.holding, sequence.length,
-                        sequence.length + row.numTokens);
+    states.prepareWrite(sequence.holding, sequence.length(),
+                        sequence.length() + row.numTokens);
   }
 }
 
@@ -143,7 +149,7 @@ Engine::Phase &Engine::nextPhase() {
   bool decodes = decode.present;
   for (const BatchRow &row : rows)
     decodes &= row.remaining() == 0 ||
-               (row.numTokens == 1 && sequences[row.sequence].length != 0);
+               (row.numTokens == 1 && sequences[row.sequence].length() != 0);
   return decodes ? decode : prefill;
 }
 
@@ -166,7 +172,7 @@ Status Engine::runWindow(Phase &phase, uint64_t firstLogitRow) {
   for (const WindowPart &part : window) {
     const BatchRow &row = rows[part.row];
     const Sequence &sequence = sequences[row.sequence];
-    phase.inputs.add({sequence.holding.slot, sequence.length,
+    phase.inputs.add({sequence.holding.slot, sequence.length(),
                       sequence.holding.pages.data(),
                       uint32_t(sequence.holding.pages.size())},
                      row.tokens + row.done, part.count, part.logitRows);
@@ -198,31 +204,6 @@ void Engine::failBatch(const Status &reason) {
     }
 }
 
-/// Index of the first value that is not finite, or `count`.
-static uint64_t findNonFinite(const float *values, uint64_t count) {
-  constexpr uint32_t exponent = 0x7f800000;
-  constexpr uint64_t block = 1024;
-  for (uint64_t begin = 0; begin < count; begin += block) {
-    uint64_t end = begin + block < count ? begin + block : count;
-    uint32_t worst = 0;
-    for (uint64_t i = begin; i < end; ++i) {
-      uint32_t bits;
-      memcpy(&bits, values + i, sizeof(bits));
-      bits &= exponent;
-      worst = bits > worst ? bits : worst;
-    }
-    if (worst != exponent)
-      continue;
-    for (uint64_t i = begin; i < end; ++i) {
-      uint32_t bits;
-      memcpy(&bits, values + i, sizeof(bits));
-      if ((bits & exponent) == exponent)
-        return i;
-    }
-  }
-  return count;
-}
-
 /// Sequences with bad logits are closed for further steps; the others have gone
 /// on as if nothing had happened.
 Status Engine::checkLogits() {
@@ -241,7 +222,7 @@ Status Engine::checkLogits() {
         "sequence %lld has NaN or infinite logits after the token at position "
         "%llu (first: token id %llu); free it or restore a snapshot",
         static_cast<long long>(handleOf(rows[i].sequence)),
-        Word(sequence.length - logitRows + bad / vocab), Word(bad % vocab));
+        Word(sequence.length() - logitRows + bad / vocab), Word(bad % vocab));
     if (first.ok())
       first =
           makeError(K3RT_NON_FINITE, "row %u: %s", i, sequence.failure.c_str());

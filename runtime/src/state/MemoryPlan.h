@@ -17,6 +17,7 @@ struct EngineOptions {
   uint32_t threads = 0;
   uint64_t memoryLimit = 0;
   uint64_t snapshotLimit = 0;
+  uint64_t prefixCacheBytes = 0;
   uint32_t maxSequences = 0;
   uint64_t maxContext = 0;
   uint32_t prefillWindow = 0;

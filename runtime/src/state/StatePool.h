@@ -44,8 +44,14 @@ public:
   uint32_t freePages() const { return uint32_t(pageStack.size()); }
   uint32_t usedPages() const { return numPages - freePages(); }
   uint32_t totalPages() const { return numPages; }
-  /// Pages that `tokens` need.
+  /// Pages that `tokens` need, and those of them that they fill.
   uint32_t pagesFor(uint64_t tokens) const;
+  uint32_t fullPages(uint64_t tokens) const {
+    return pageTokens ? uint32_t(tokens / pageTokens) : 0;
+  }
+  /// 0: there is no cache.
+  uint32_t tokensPerPage() const { return pageTokens; }
+  uint64_t pageBytes() const { return rowBytes * pageTokens; }
   /// Adds or gives back pages until `holding` has `count`; the caller knows
   /// that enough are free.
   void setPages(Holding &holding, uint32_t count);

@@ -1,0 +1,91 @@
+//===- PrefixCache.h - states of prefixes that were computed before ------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+// A recurrent state cannot be cut back, so only prefixes at whose end the whole
+// state was kept can be reused. A checkpoint is that whole state: a copy of the
+// slot (recurrent states and convolution windows), the full cache pages, which
+// nobody writes to any more and which it shares, and a copy of the rows in the
+// last, partly filled page. It is published as a copy: no sequence that is
+// running can write to it.
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_CACHE_PREFIXCACHE_H
+#define K3RT_CACHE_PREFIXCACHE_H
+
+#include "runtime/src/cache/TokenTree.h"
+#include "runtime/src/device/Device.h"
+#include "runtime/src/state/StatePool.h"
+
+namespace k3rt {
+
+/// Counts since the engine was opened, and what there is now.
+struct PrefixCacheStats {
+  uint64_t lookups = 0, hits = 0;
+  uint64_t askedTokens = 0, reusedTokens = 0;
+  uint64_t stored = 0;
+  uint64_t known = 0;     ///< not stored: was there
+  uint64_t nonFinite = 0; ///< not stored: NaN or infinity in the state
+  uint64_t noRoom = 0;    ///< not stored: larger than the budget, or no memory
+  uint64_t evictions = 0;
+  uint64_t entries = 0, bytes = 0;
+};
+
+class PrefixCache {
+public:
+  /// `budget`: bytes of copies and of pages held, 0 = nothing is ever kept.
+  /// `states`, which are in the memory of `device`, outlive the cache.
+  void init(StatePool &states, Device &device, uint64_t budget);
+  bool enabled() const { return budget != 0; }
+
+  /// Puts the state after the longest known proper prefix of tokens[0 .. count)
+  /// into `holding`, whose states are zero and which has no pages; `outLength`
+  /// is the length of the prefix. 0: nothing was known, or there is no free page
+  /// for its last rows; nothing has changed. Error: of the device.
+  Status attach(const int32_t *tokens, uint64_t count, Holding &holding,
+                uint64_t &outLength);
+
+  /// Keeps the state after `tokens`, which is that of `holding`, if it is
+  /// finite and there is room. `secondsPerToken` is what computing it again
+  /// would take: of two entries of the same size, the one that would take
+  /// longer is kept. Error: of the device.
+  Status store(const std::vector<int32_t> &tokens, const Holding &holding,
+               double secondsPerToken);
+
+  /// Gives up entries until `pages` are free or none is left that holds pages.
+  void makeRoom(uint32_t pages);
+
+  PrefixCacheStats stats() const { return counts; }
+
+private:
+  struct Checkpoint {
+    uint64_t length = 0; ///< tokens; 0 = unused
+    std::vector<int32_t> pages;
+    Allocation copy; ///< of the slot, then of the rows behind the pages
+    double secondsPerToken = 0;
+    double priority = 0;
+  };
+
+  /// Looks at the copy of the slot and at rows from `firstRow` on.
+  Status checkFinite(const Checkpoint &checkpoint, const Holding &holding,
+                     uint64_t firstRow, bool &outFinite) const;
+  void touch(uint32_t entry);
+  void evict(uint32_t entry);
+  /// The entry to give up first; nothing if there is none (that holds pages).
+  std::optional<uint32_t> cheapest(bool withPages) const;
+
+  StatePool *states = nullptr;
+  Device *device = nullptr;
+  uint64_t budget = 0;
+  TokenTree tree;
+  std::vector<Checkpoint> checkpoints;
+  std::vector<uint32_t> unused;
+  std::vector<uint32_t> pageEntries; ///< per page: entries that hold it
+  /// Grows to the priority of what is evicted, so that an entry that is not
+  /// used falls behind those that are (GreedyDual-Size; Cao and Irani 1997).
+  double clock = 0;
+  PrefixCacheStats counts;
+};
+
+} // namespace k3rt
+
+#endif // K3RT_CACHE_PREFIXCACHE_H
