@@ -28,6 +28,11 @@ class FixtureKernel : public ::testing::Test {
 protected:
   json fixture;
 
+  void SetUp() override {
+    if (exporting())
+      GTEST_SKIP() << "the same ops have cases with values of lib/Reference";
+  }
+
   bool open(const std::string &name) {
     const char *given = std::getenv("K3_SHARED_DIR");
     std::string source = K3_SOURCE_DIR;
@@ -68,7 +73,7 @@ TEST_F(FixtureKernel, RmsNorm) {
   auto kernel = KernelSpec("k3.rms_norm").in(in, {0}).in(weight).out(out, {0}).attr(f64("eps")).compile({});
   ASSERT_TRUE(kernel);
   kernel->run({in, weight, out});
-  EXPECT_LT(relativeError(out.values(), values("out")), 2e-6);
+  EXPECT_TRUE(isClose(out, values("out"), 2e-6));
 }
 
 TEST_F(FixtureKernel, SituGlu) {
@@ -84,7 +89,7 @@ TEST_F(FixtureKernel, SituGlu) {
                     .attr("activation = #k3.activation<situ>").attr(f64("beta")).attr(f64("linear_beta")).compile({});
   ASSERT_TRUE(kernel);
   kernel->run({gate, up, out});
-  EXPECT_LT(relativeError(out.values(), values("out")), 2e-6);
+  EXPECT_TRUE(isClose(out, values("out"), 2e-6));
 }
 
 TEST_F(FixtureKernel, ShortConv) {
@@ -97,10 +102,10 @@ TEST_F(FixtureKernel, ShortConv) {
                     .out(out, {0}).out(state, {0}).attr("silu = true").compile({});
   ASSERT_TRUE(kernel);
   kernel->run({in, weight, cu, slots, out, state});
-  EXPECT_LT(relativeError(out.values(), values("out")), 2e-6);
+  EXPECT_TRUE(isClose(out, values("out"), 2e-6));
   Array next = Array::f32({1, C}, values("in_next")), nextOut = undefined({1, C});
   kernel->run({next, weight, Array::i32({2}, {0, 1}), slots, nextOut, state});
-  EXPECT_LT(relativeError(nextOut.values(), values("out_next")), 2e-6);
+  EXPECT_TRUE(isClose(nextOut, values("out_next"), 2e-6));
 }
 
 TEST_F(FixtureKernel, KdaGate) {
@@ -113,7 +118,7 @@ TEST_F(FixtureKernel, KdaGate) {
                     .attr("kind = #k3.gate_kind<bounded_sigmoid>").attr(f64("lower_bound")).compile({});
   ASSERT_TRUE(kernel);
   kernel->run({z, bias, aLog, out});
-  EXPECT_LT(relativeError(out.values(), values("g")), 2e-6);
+  EXPECT_TRUE(isClose(out, values("g"), 2e-6));
 }
 
 TEST_F(FixtureKernel, KdaRecurrence) {
@@ -166,8 +171,8 @@ TEST_F(FixtureKernel, Router) {
   ASSERT_TRUE(linear && route);
   linear->run({in, weight, logits});
   route->run({logits, bias, ids, weights});
-  EXPECT_EQ(ids.ints(), fixture.at("topk_idx").at("data").get<Ints>());
-  EXPECT_LT(relativeError(weights.values(), values("topk_weight")), 2e-6);
+  EXPECT_TRUE(isEqual(ids, fixture.at("topk_idx").at("data").get<Ints>()));
+  EXPECT_TRUE(isClose(weights, values("topk_weight"), 2e-6));
 }
 
 TEST_F(FixtureKernel, AttnRes) {
@@ -184,7 +189,7 @@ TEST_F(FixtureKernel, AttnRes) {
                     .attr(f64("eps")).compile({});
   ASSERT_TRUE(kernel);
   kernel->run({sources, norm, proj, out}, {n + 1});
-  EXPECT_LT(relativeError(out.values(), values("out")), 5e-6);
+  EXPECT_TRUE(isClose(out, values("out"), 5e-6));
 }
 
 TEST_F(FixtureKernel, RealMxFp4Bytes) {
@@ -206,5 +211,5 @@ TEST_F(FixtureKernel, RealMxFp4Bytes) {
   auto kernel = KernelSpec("k3.mx.contract").in(x, {0}).in(packed).in(scales).out(out, {0}).compile({});
   ASSERT_TRUE(kernel);
   kernel->run({x, packed, scales, out});
-  EXPECT_EQ(out.values(), expected);
+  EXPECT_TRUE(isEqual(out, expected));
 }

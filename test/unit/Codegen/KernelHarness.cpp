@@ -8,6 +8,8 @@
 #include "lib/Support/Registration.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "test/gpu/Compare.h"
+#include "test/unit/Codegen/CaseExport.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+using namespace k3;
 using namespace k3::test;
 
 //===----------------------------------------------------------------------===//
@@ -31,7 +34,7 @@ GuardedMemory::GuardedMemory(std::size_t bytes) : bytes(bytes) {
   if (body > 0)
     mprotect(mapping + page, body, PROT_READ | PROT_WRITE);
   start = mapping + page + (body - bytes) / 64 * 64;
-  std::memset(mapping + page, poison, body);
+  std::memset(mapping + page, gpu::poison, body);
 }
 
 GuardedMemory::~GuardedMemory() {
@@ -40,15 +43,14 @@ GuardedMemory::~GuardedMemory() {
   bool intact = true;
   for (const unsigned char *p = first; p < last; ++p)
     if (p < start || p >= start + bytes)
-      intact &= *p == poison;
+      intact &= *p == gpu::poison;
   EXPECT_TRUE(intact) << "a kernel wrote next to a buffer of " << bytes << " bytes";
   munmap(mapping, mapped);
 }
 
-static Index elementBytes(const std::string &dtype) { return dtype == "bf16" ? 2 : dtype == "i8" ? 1 : 4; }
-
-Array::Array(std::string dtype, Shape shape) : type(std::move(dtype)), dims(std::move(shape)) {
-  memory = std::make_shared<GuardedMemory>(elements() * elementBytes(type));
+Array::Array(std::string dtype, Shape shape, std::optional<gpu::Content> remote)
+    : type(std::move(dtype)), dims(std::move(shape)), remote(std::move(remote)) {
+  memory = std::make_shared<GuardedMemory>(this->remote ? 0 : elements() * gpu::elementBytes(type));
 }
 
 Index Array::elements() const {
@@ -60,23 +62,13 @@ Index Array::elements() const {
 
 Array Array::f32(Shape shape, const Vec &values) {
   Array array("f32", std::move(shape));
-  EXPECT_EQ(static_cast<Index>(values.size()), array.elements());
-  auto *p = reinterpret_cast<float *>(array.data());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    p[i] = static_cast<float>(values[i]);
+  array.assign(gpu::encode("f32", values));
   return array;
 }
 
 Array Array::bf16(Shape shape, const Vec &values) {
   Array array("bf16", std::move(shape));
-  EXPECT_EQ(static_cast<Index>(values.size()), array.elements());
-  auto *p = reinterpret_cast<std::uint16_t *>(array.data());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    float value = static_cast<float>(values[i]);
-    std::uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    p[i] = static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
+  array.assign(gpu::encode("bf16", values));
   return array;
 }
 
@@ -107,24 +99,54 @@ Array Array::table(const std::vector<Array> &members) {
   return array;
 }
 
-Vec Array::values() const {
-  Vec out(elements());
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    if (type == "f32") {
-      out[i] = reinterpret_cast<float *>(data())[i];
-    } else {
-      std::uint32_t bits = std::uint32_t(reinterpret_cast<std::uint16_t *>(data())[i]) << 16;
-      float value;
-      std::memcpy(&value, &bits, 4);
-      out[i] = value;
-    }
-  }
-  return out;
+Array Array::onDevice(std::string dtype, Shape shape) { return Array(std::move(dtype), std::move(shape), gpu::Content{}); }
+
+Array Array::onDevice(std::string dtype, Shape shape, gpu::Draw draw, Index period) {
+  gpu::Content content;
+  content.kind = gpu::Content::Kind::drawn;
+  content.draw = draw;
+  content.period = static_cast<std::uint64_t>(period);
+  return Array(std::move(dtype), std::move(shape), content);
 }
+
+void Array::assign(const std::vector<unsigned char> &bytes) const {
+  ASSERT_EQ(bytes.size(), memory->size());
+  std::copy(bytes.begin(), bytes.end(), memory->data());
+}
+
+Vec Array::values() const { return gpu::decode(type, memory->data(), static_cast<std::size_t>(elements())); }
 
 std::vector<std::int32_t> Array::ints() const {
   auto *p = reinterpret_cast<std::int32_t *>(data());
   return {p, p + elements()};
+}
+
+::testing::AssertionResult k3::test::isClose(const Array &array, const Vec &expected, Tolerance tolerance,
+                                             const Mask &mask) {
+  if (CaseExport *cases = CaseExport::get())
+    return cases->expect(array, expected, tolerance, mask);
+  if (static_cast<Index>(expected.size()) != array.elements())
+    return ::testing::AssertionFailure() << expected.size() << " values for " << array.elements() << " elements";
+  gpu::Comparison result = gpu::compare(array.values(), expected, mask, tolerance);
+  if (result.pass())
+    return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "element " << result.at << " is " << result.got << " and should be "
+                                       << result.expected << "; largest error " << result.relativeError
+                                       << " of the largest element";
+}
+
+::testing::AssertionResult k3::test::isClose(const Array &array, const Vec &expected, double ofLargest,
+                                             const Mask &mask) {
+  return isClose(array, expected, Tolerance{ofLargest, 0, 0}, mask);
+}
+
+::testing::AssertionResult k3::test::isEqual(const Array &array, const Vec &expected, const Mask &mask) {
+  return isClose(array, expected, Tolerance{}, mask);
+}
+
+::testing::AssertionResult k3::test::isEqual(const Array &array, const std::vector<std::int32_t> &expected,
+                                             const Mask &mask) {
+  return isEqual(array, Vec(expected.begin(), expected.end()), mask);
 }
 
 //===----------------------------------------------------------------------===//
@@ -132,6 +154,8 @@ std::vector<std::int32_t> Array::ints() const {
 //===----------------------------------------------------------------------===//
 
 std::vector<std::string> k3::test::runnableTargets() {
+  if (exporting())
+    return {"nvidia-sm90a"};
   std::vector<std::string> targets = {"host"};
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
     targets.push_back("x86-64-v4");
@@ -142,6 +166,8 @@ std::vector<std::string> k3::test::runnableTargets() {
 }
 
 std::vector<CompileOptions> k3::test::allWays() {
+  if (exporting()) // one case has both ways
+    return {{runnableTargets().front(), false, {}}};
   std::vector<std::string> targets = runnableTargets();
   std::vector<CompileOptions> ways;
   for (const std::string &target : targets)
@@ -216,7 +242,7 @@ std::string KernelSpec::text(const CompileOptions &options) const {
     returned += (i ? ", " : "") + ("%r#" + std::to_string(i));
   }
   std::vector<std::string> all = attrs;
-  if (!options.tiles.empty()) {
+  if (!options.tiles.empty() && !exporting()) { // tiles are chosen for CPUs
     std::string tiles;
     for (Index tile : options.tiles)
       tiles += (tiles.empty() ? "" : ", ") + std::to_string(tile);
@@ -252,7 +278,37 @@ static void *loadElf(const llvm::SmallVector<char> &elf, int &fd) {
   return dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
+/// Per tensor argument.
+static std::vector<std::vector<int>> getDynamicDims(mlir::func::FuncOp func) {
+  std::vector<std::vector<int>> dims;
+  for (mlir::Type type : func.getArgumentTypes())
+    if (auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type)) {
+      dims.emplace_back();
+      for (int dim = 0; dim < tensor.getRank(); ++dim)
+        if (tensor.isDynamicDim(dim))
+          dims.back().push_back(dim);
+    }
+  return dims;
+}
+
+static GridAxis makeGridAxis(mlir::Operation *root, llvm::StringRef dimension, Index tile) {
+  GridAxis axis;
+  axis.tile = tile;
+  for (mlir::OpOperand &operand : root->getOpOperands())
+    for (auto [dim, name] : llvm::enumerate(mlir::k3::getDimNames(root, operand.getOperandNumber())))
+      if (name.name == dimension && !name.atLeast && axis.dim < 0) {
+        auto argument = llvm::cast<mlir::BlockArgument>(operand.get());
+        axis.argument = llvm::count_if(
+            argument.getOwner()->getArguments().take_front(argument.getArgNumber()),
+            [](mlir::BlockArgument before) { return llvm::isa<mlir::RankedTensorType>(before.getType()); });
+        axis.dim = static_cast<int>(dim);
+      }
+  return axis;
+}
+
 std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &options) const {
+  if (exporting())
+    return compileForExport(options);
   std::string source = text(options), messages;
   mlir::MLIRContext &context = getContext();
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
@@ -280,27 +336,9 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
   auto root = *mlir::k3::getKernelRoot(func);
   mlir::k3::KernelConfigAttr config = mlir::k3::getKernelConfig(root);
   kernel->strategyName = config.getStrategy().str();
-  // Positions of the tensor arguments among the arguments.
-  std::map<unsigned, unsigned> tensorNumber;
-  for (mlir::BlockArgument argument : func.getArguments())
-    if (auto type = llvm::dyn_cast<mlir::RankedTensorType>(argument.getType())) {
-      unsigned number = tensorNumber.size();
-      tensorNumber[argument.getArgNumber()] = number;
-      kernel->dynamicDims.emplace_back();
-      for (int dim = 0; dim < type.getRank(); ++dim)
-        if (type.isDynamicDim(dim))
-          kernel->dynamicDims.back().push_back(dim);
-    }
-  for (auto [tile, loop] : llvm::zip_equal(config.getTiles(), mlir::k3::getLoopNames(root))) {
-    CompiledKernel::GridLoop entry{tile, 0, -1, 0};
-    for (mlir::OpOperand &operand : root->getOpOperands())
-      for (auto [dim, name] : llvm::enumerate(mlir::k3::getDimNames(root, operand.getOperandNumber())))
-        if (name.name == loop && !name.atLeast && entry.dim < 0) {
-          entry.argument = tensorNumber[llvm::cast<mlir::BlockArgument>(operand.get()).getArgNumber()];
-          entry.dim = static_cast<int>(dim);
-        }
-    kernel->grid.push_back(entry);
-  }
+  kernel->dynamicDims = getDynamicDims(func);
+  for (auto [tile, loop] : llvm::zip_equal(config.getTiles(), mlir::k3::getLoopNames(root)))
+    kernel->grid.push_back(makeGridAxis(root, loop, tile));
   kernel->destinations = outs.size();
 
   mlir::PassManager pipeline(&context);
@@ -321,33 +359,54 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
   return kernel;
 }
 
+std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOptions &options) const {
+  ADD_FAILURE() << "no code generation for " << options;
+  return nullptr;
+}
+
 CompiledKernel::~CompiledKernel() {
   if (handle)
     dlclose(handle);
-  close(file);
+  if (file >= 0)
+    close(file);
+}
+
+std::array<std::uint32_t, 3> CompiledKernel::countWorkgroups(const std::vector<GridAxis> &grid,
+                                                            const std::vector<Array> &arrays, Index least) {
+  std::array<std::uint32_t, 3> count{1, 1, 1};
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    const GridAxis &axis = grid[i];
+    Index workgroups = axis.dim < 0 ? axis.tile : axis.tile == 0 ? 1
+                       : (arrays[axis.argument].shape()[axis.dim] + axis.tile - 1) / axis.tile;
+    count[i] = static_cast<std::uint32_t>(std::max(least, workgroups));
+  }
+  return count;
 }
 
 void CompiledKernel::run(const std::vector<Array> &arrays, const std::vector<Index> &indices) {
   ASSERT_EQ(arrays.size(), dynamicDims.size());
-  std::vector<void *> bindings;
   std::vector<std::int64_t> scalars;
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    for (int dim : dynamicDims[i])
+      scalars.push_back(arrays[i].shape()[dim]);
+  scalars.insert(scalars.end(), indices.begin(), indices.end());
+  if (CaseExport *cases = CaseExport::get()) {
+    std::vector<gpu::Variant> launches;
+    for (const GpuVariant &variant : variants)
+      launches.push_back({variant.kernel, countWorkgroups(variant.grid, arrays, 1)});
+    cases->addRun(launches, arrays, destinations, scalars);
+    return;
+  }
+
+  std::vector<void *> bindings;
   std::vector<std::vector<unsigned char>> before;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     bindings.push_back(arrays[i].data());
-    for (int dim : dynamicDims[i])
-      scalars.push_back(arrays[i].shape()[dim]);
     if (i + destinations < arrays.size())
       before.push_back(arrays[i].bytes());
   }
-  scalars.insert(scalars.end(), indices.begin(), indices.end());
   k3_kernel_args args{bindings.data(), scalars.data()};
-
-  std::uint32_t count[3] = {1, 1, 1};
-  for (std::size_t axis = 0; axis < grid.size(); ++axis)
-    if (grid[axis].tile > 0) {
-      Index size = arrays[grid[axis].argument].shape()[grid[axis].dim];
-      count[axis] = static_cast<std::uint32_t>((size + grid[axis].tile - 1) / grid[axis].tile);
-    }
+  std::array<std::uint32_t, 3> count = countWorkgroups(grid, arrays, 0);
   std::vector<k3_workgroup> workgroups;
   for (std::uint32_t z = 0; z < count[2]; ++z)
     for (std::uint32_t y = 0; y < count[1]; ++y)
@@ -388,21 +447,17 @@ double k3::test::relativeError(const Vec &actual, const Vec &expected) {
   return error == 0 ? 0 : error / (scale > 0 ? scale : 1);
 }
 
-Vec Random::normal(Index size, double scale) {
-  std::normal_distribution<double> distribution(0, scale);
-  Vec out(size);
-  for (double &x : out)
-    x = static_cast<float>(distribution(engine)); // what a kernel can read exactly
-  return out;
+Vec Random::draw(gpu::Draw::Kind kind, Index size, double a, double b) {
+  gpu::Draw draw{kind, seed, ++calls, a, b};
+  Vec values = draw.values(static_cast<std::size_t>(size));
+  if (CaseExport *cases = CaseExport::get())
+    cases->noteDraw(draw, values);
+  return values;
 }
 
-Vec Random::uniform(Index size, double low, double high) {
-  std::uniform_real_distribution<double> distribution(low, high);
-  Vec out(size);
-  for (double &x : out)
-    x = static_cast<float>(distribution(engine));
-  return out;
-}
+Vec Random::normal(Index size, double scale) { return draw(gpu::Draw::Kind::normal, size, scale, 0); }
+
+Vec Random::uniform(Index size, double low, double high) { return draw(gpu::Draw::Kind::uniform, size, low, high); }
 
 Index Random::integer(Index low, Index high) { return std::uniform_int_distribution<Index>(low, high)(engine); }
 
@@ -415,8 +470,6 @@ std::vector<std::int32_t> Random::distinct(Index count, Index limit) {
 }
 
 std::vector<std::uint8_t> Random::bytes(Index size, int low, int high) {
-  std::vector<std::uint8_t> out(size);
-  for (std::uint8_t &x : out)
-    x = static_cast<std::uint8_t>(integer(low, high));
-  return out;
+  Vec values = draw(gpu::Draw::Kind::integer, size, low, high);
+  return {values.begin(), values.end()};
 }

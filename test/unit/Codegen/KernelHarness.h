@@ -5,26 +5,40 @@
 #pragma once
 #include "lib/Reference/View.h"
 #include "runtime/include/k3rt/abi.h"
+#include "test/gpu/CaseFile.h"
 
 #include "gtest/gtest.h"
 
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 
 /// Text of a kernel -> passes of lib/Codegen/CPU -> shared object -> memfd -> dlopen -> run over its grid, as the runtime
 /// does it, on buffers that are poisoned and fenced by unmapped pages.
+///
+/// Where K3_EXPORT_CASES names a JSON file to be written, kernels are compiled for a GPU instead, which need not be
+/// there: every run and what is expected of it becomes a case of that file, for k3-gpu-player. A result counts as what it
+/// is expected to be from where the test checks it, so that later runs can build on it.
 namespace k3::test {
 
 using ref::Index;
 using ref::Vec;
 using Shape = std::vector<Index>;
+/// A value for each element, 0 where any result will do; empty where all count.
+using Mask = std::vector<unsigned char>;
+using gpu::Tolerance;
+
+/// Whether kernels are compiled for a GPU and their runs written to a file.
+bool exporting();
+/// The tolerance of results computed in other ways on a GPU.
+inline double tolerate(double onCpu, double onGpu) { return exporting() ? onGpu : onCpu; }
 
 /// Memory that ends (up to alignment) at an unmapped page. The bytes around the data are checked when it is released.
 class GuardedMemory {
 public:
-  static constexpr unsigned char poison = 0xFF; // NaN as f32 and as bf16, -1 as an index
   explicit GuardedMemory(std::size_t bytes);
   ~GuardedMemory();
   GuardedMemory(const GuardedMemory &) = delete;
@@ -52,24 +66,40 @@ public:
   static Array undefined(std::string dtype, Shape shape);
   /// An expert group: bound as a table of pointers to `members`, which have one shape.
   static Array table(const std::vector<Array> &members);
+  /// For export only: of any size, has no memory here. Poisoned, or filled with `period` values drawn, repeated.
+  static Array onDevice(std::string dtype, Shape shape);
+  static Array onDevice(std::string dtype, Shape shape, gpu::Draw draw, Index period);
 
   const Shape &shape() const { return dims; }
   const std::string &dtype() const { return type; }
   bool isTable() const { return !members.empty(); }
+  const std::vector<Array> &tableMembers() const { return members; }
+  const std::optional<gpu::Content> &contentOnDevice() const { return remote; }
   Index elements() const;
   void *data() const { return memory->data(); }
   /// f32 or bf16 elements as double.
   Vec values() const;
   std::vector<std::int32_t> ints() const;
   std::vector<unsigned char> bytes() const { return {memory->data(), memory->data() + memory->size()}; }
+  /// The bytes of another array of this type and shape.
+  void assign(const std::vector<unsigned char> &bytes) const;
 
 private:
-  Array(std::string dtype, Shape shape);
+  Array(std::string dtype, Shape shape, std::optional<gpu::Content> remote = std::nullopt);
   std::string type;
   Shape dims;
   std::shared_ptr<GuardedMemory> memory;
   std::vector<Array> members;
+  std::optional<gpu::Content> remote;
 };
+
+/// Whether what the kernel left in `array` differs by no more than `ofLargest` times the largest magnitude expected.
+::testing::AssertionResult isClose(const Array &array, const Vec &expected, double ofLargest, const Mask &mask = {});
+::testing::AssertionResult isClose(const Array &array, const Vec &expected, Tolerance tolerance, const Mask &mask = {});
+::testing::AssertionResult isEqual(const Array &array, const Vec &expected, const Mask &mask = {});
+::testing::AssertionResult isEqual(const Array &array, const std::vector<std::int32_t> &expected, const Mask &mask = {});
+
+enum class Way { emitter, decomposition };
 
 struct CompileOptions {
   std::string target = "host";
@@ -105,6 +135,7 @@ public:
   std::unique_ptr<CompiledKernel> compile(const CompileOptions &options) const;
 
 private:
+  std::unique_ptr<CompiledKernel> compileForExport(const CompileOptions &options) const;
   struct Operand {
     std::string type, keyword;
     bool isTable = false;
@@ -115,28 +146,38 @@ private:
   std::vector<std::string> attrs;
 };
 
+/// Workgroups along one axis of a kernel's grid.
+struct GridAxis {
+  Index tile = 0;        ///< of the dimension's size; 0 = whole
+  unsigned argument = 0; ///< tensor argument and dimension that have the size
+  int dim = -1;          ///< -1: there are `tile` workgroups
+};
+
 class CompiledKernel {
 public:
   ~CompiledKernel();
-  /// Runs the whole grid in a random order. `arrays` in the order of the operands without the index operands, which are
+  /// Runs the whole grid in a random order, or makes a case of it. `arrays` in the order of the operands without the index operands, which are
   /// in `indices`. Inputs must come out unchanged.
   void run(const std::vector<Array> &arrays, const std::vector<Index> &indices = {});
   std::uint64_t scratchBytes() const { return scratch; }
-  const std::string &strategy() const { return strategyName; }
+  /// On a GPU it depends on the shape which ops have an emitter: either way will do.
+  bool isMadeBy(Way way) const { return exporting() || (strategyName == "generic") == (way == Way::decomposition); }
 
 private:
   friend class KernelSpec;
   CompiledKernel() = default;
-  struct GridLoop {
-    Index tile;        ///< 0 = whole
-    unsigned argument; ///< tensor argument and dimension that have the loop's size
-    int dim;
-    Index size;        ///< where the size is static and no argument is named
+  /// The same op by the emitter, if there is one, and by decomposition.
+  struct GpuVariant {
+    std::uint32_t kernel; ///< in the case file
+    std::vector<GridAxis> grid;
   };
+  static std::array<std::uint32_t, 3> countWorkgroups(const std::vector<GridAxis> &grid,
+                                                      const std::vector<Array> &arrays, Index least);
   void *handle = nullptr;
   int file = -1;
   k3_kernel_fn function = nullptr;
-  std::vector<GridLoop> grid;
+  std::vector<GridAxis> grid;
+  std::vector<GpuVariant> variants; ///< when exporting; nothing above is set then
   std::vector<std::vector<int>> dynamicDims; ///< per tensor argument
   std::size_t destinations = 0;
   std::uint64_t scratch = 0;
@@ -152,7 +193,7 @@ double relativeError(const Vec &actual, const Vec &expected);
 
 class Random {
 public:
-  explicit Random(unsigned seed) : engine(seed) {}
+  explicit Random(unsigned seed) : seed(seed), engine(seed) {}
   Vec normal(Index size, double scale = 1);
   Vec uniform(Index size, double low, double high);
   Index integer(Index low, Index high); ///< inclusive
@@ -161,6 +202,8 @@ public:
   std::vector<std::int32_t> distinct(Index count, Index limit);
 
 private:
+  Vec draw(gpu::Draw::Kind kind, Index size, double a, double b);
+  std::uint64_t seed, calls = 0;
   std::mt19937_64 engine;
 };
 
