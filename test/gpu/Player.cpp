@@ -1,0 +1,221 @@
+//===- Player.cpp - runs cases on a GPU and checks what comes out ----------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "test/gpu/Player.h"
+#include "test/gpu/Compare.h"
+#include "test/gpu/Placement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <sstream>
+
+using namespace k3::gpu;
+
+namespace {
+
+constexpr std::uint64_t guardBytes = 4096;
+
+/// One variant of one case in memory.
+class Play {
+public:
+  Play(Gpu &gpu, const CaseSet &set, const Case &c, const Variant &variant, Gpu::Function function,
+       const PlayOptions &options)
+      : gpu(gpu), set(set), c(c), variant(variant), function(function), options(options),
+        layout(c, options.exactMemory ? 0 : guardBytes), whole(!options.exactMemory && layout.bytes() <= options.wholeBytes),
+        placement(gpu, set, c, layout, options.exactMemory) {}
+
+  PlayResult run() {
+    placement.initialize(false);
+    if (whole) {
+      pristine = std::make_unique<Placement>(gpu, set, c, layout, false);
+      pristine->copyFrom(placement);
+      before = placement.download();
+    }
+    gpu.launch(makeLaunch(placement));
+    gpu.finish();
+    if (whole)
+      after = placement.download();
+    checkZonesAndInputs();
+    for (const Expectation &expectation : c.expectations)
+      check(expectation);
+    if (!options.exactMemory)
+      repeat();
+    result.pass = result.failures.empty();
+    if (result.pass && options.measure && !options.exactMemory && (c.trafficBytes > 0 || c.operations > 0))
+      measure();
+    return result;
+  }
+
+private:
+  template <typename... Parts> void fail(const Parts &...parts) {
+    std::ostringstream line;
+    (line << ... << parts);
+    result.failures.push_back(line.str());
+  }
+
+  Gpu::Launch makeLaunch(const Placement &memory) const {
+    const Kernel &kernel = set.kernels[variant.kernel];
+    Gpu::Launch launch;
+    launch.function = function;
+    launch.grid = variant.grid;
+    launch.threads = kernel.threads;
+    launch.dynamicSharedBytes = kernel.dynamicSharedBytes;
+    launch.cluster = kernel.cluster;
+    for (std::uint32_t i = 0; i < c.arguments.size(); ++i)
+      launch.parameters.push_back(memory.address(layout.argument(i)));
+    for (Index scalar : c.scalars)
+      launch.parameters.push_back(static_cast<std::uint64_t>(scalar));
+    for (const TensorMap &map : kernel.tensorMaps) {
+      const Argument &argument = c.arguments[map.argument];
+      launch.maps.push_back(
+          {memory.address(layout.argument(map.argument)), argument.dtype, argument.shape, map.box, map.swizzle});
+    }
+    return launch;
+  }
+
+  void checkZonesAndInputs() {
+    if (options.exactMemory)
+      return;
+    std::uint64_t end = 0;
+    auto checkZone = [&](std::uint64_t next) {
+      Bytes zone(next - end);
+      if (whole)
+        zone.assign(after.begin() + static_cast<std::ptrdiff_t>(end), after.begin() + static_cast<std::ptrdiff_t>(next));
+      else
+        gpu.download(zone.data(), placement.block() + end, zone.size());
+      auto touched = std::find_if(zone.begin(), zone.end(), [](unsigned char byte) { return byte != poison; });
+      if (touched != zone.end())
+        fail("wrote outside of the arguments, before argument ", nextArgument, ", ", zone.end() - touched,
+             " bytes before its start");
+    };
+    for (const Layout::Piece &piece : layout.pieces()) {
+      nextArgument = piece.argument;
+      checkZone(piece.offset);
+      end = piece.offset + piece.bytes;
+      if (whole && !piece.writes && std::memcmp(&before[piece.offset], &after[piece.offset], piece.bytes) != 0)
+        fail("changed its input, argument ", piece.argument);
+    }
+    ++nextArgument;
+    checkZone(layout.bytes());
+  }
+
+  /// The elements of an argument as a run left them, all or those at `positions`.
+  Bytes elements(std::uint32_t argument, Blob positions) const {
+    const Layout::Piece &piece = layout.argument(argument);
+    std::uint64_t size = elementBytes(c.arguments[argument].dtype);
+    if (positions.length == 0) {
+      Bytes all(piece.bytes);
+      gpu.download(all.data(), placement.address(piece), all.size());
+      return all;
+    }
+    Bytes some(positions.length / 8 * size);
+    for (std::uint64_t i = 0; i < positions.length / 8; ++i) {
+      std::int64_t position;
+      std::memcpy(&position, set.at(positions) + i * 8, 8);
+      gpu.download(&some[i * size], placement.address(piece) + static_cast<std::uint64_t>(position) * size, size);
+    }
+    return some;
+  }
+
+  void check(const Expectation &expectation) {
+    std::uint64_t count = expectation.values.length / 4;
+    if (count == 0)
+      return;
+    const std::string &dtype = c.arguments[expectation.argument].dtype;
+    std::vector<double> expected = decode(dtype == "i32" ? "i32" : "f32", set.at(expectation.values), count);
+    std::vector<double> got = decode(dtype, elements(expectation.argument, expectation.positions).data(), count);
+    const unsigned char *mask = set.at(expectation.mask);
+    Comparison comparison = compare(got, expected, {mask, mask + expectation.mask.length}, expectation.tolerance);
+    result.worst = std::max(result.worst, comparison.worst);
+    result.relativeError = std::max(result.relativeError, comparison.relativeError);
+    if (!comparison.pass())
+      fail("argument ", expectation.argument, ": value ", comparison.at, " of ", count, " is ", comparison.got,
+           " and should be ", comparison.expected, "; largest error ", comparison.relativeError,
+           " of the largest value, ", comparison.worst, " times what is allowed");
+  }
+
+  /// What must come out equal: the whole block, or the places that are looked at.
+  Bytes outcome() const {
+    if (whole)
+      return placement.download();
+    Bytes all;
+    for (const Expectation &expectation : c.expectations) {
+      if (expectation.positions.length == 0)
+        continue;
+      Bytes some = elements(expectation.argument, expectation.positions);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }
+
+  void repeat() {
+    Bytes first = outcome();
+    Gpu::Launch launch = makeLaunch(placement);
+    auto start = std::chrono::steady_clock::now();
+    for (result.repeats = 1; result.repeats < options.repeats; ++result.repeats) {
+      std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+      if (result.repeats >= 3 && spent.count() > options.secondsOfRepeats)
+        break;
+      if (whole)
+        placement.copyFrom(*pristine);
+      else
+        placement.initialize(true);
+      gpu.launch(launch);
+      gpu.finish();
+      Bytes again = outcome();
+      if (again != first) {
+        std::size_t at = std::mismatch(first.begin(), first.end(), again.begin()).first - first.begin();
+        fail("run ", result.repeats + 1, " differs from the first one, at byte ", at);
+        return;
+      }
+    }
+  }
+
+  void measure() {
+    std::uint64_t copies = std::clamp<std::uint64_t>(options.rotationBytes / std::max<std::uint64_t>(layout.bytes(), 1) + 1,
+                                                     1, 64);
+    std::vector<std::unique_ptr<Placement>> more;
+    std::vector<Gpu::Launch> launches{makeLaunch(placement)};
+    placement.initialize(true);
+    for (std::uint64_t i = 1; i < copies; ++i) {
+      more.push_back(std::make_unique<Placement>(gpu, set, c, layout, false));
+      more.back()->copyFrom(placement);
+      launches.push_back(makeLaunch(*more.back()));
+    }
+    if (launches.size() < 8) // a replay of a graph costs some time by itself
+      for (std::size_t i = 0, n = launches.size(); launches.size() < 8; ++i)
+        launches.push_back(launches[i % n]);
+    result.seconds = gpu.time(launches, 15);
+  }
+
+  Gpu &gpu;
+  const CaseSet &set;
+  const Case &c;
+  const Variant &variant;
+  Gpu::Function function;
+  const PlayOptions &options;
+  Layout layout;
+  bool whole; ///< small enough to look at every byte
+  Placement placement;
+  std::unique_ptr<Placement> pristine; ///< if `whole`
+  Bytes before, after; ///< the block, if `whole`
+  std::uint32_t nextArgument = 0;
+  PlayResult result;
+};
+
+} // namespace
+
+Gpu::Function Player::load(std::uint32_t kernel) {
+  auto known = functions.find(kernel);
+  if (known == functions.end()) {
+    const Kernel &k = set.kernels[kernel];
+    known = functions.emplace(kernel, gpu.load(k, set.at(k.cubin), k.cubin.length)).first;
+  }
+  return known->second;
+}
+
+PlayResult Player::play(const Case &c, const Variant &variant) {
+  return Play(gpu, set, c, variant, load(variant.kernel), options).run();
+}

@@ -1,0 +1,51 @@
+//===- Player.h - runs cases on a GPU and checks what comes out ------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#pragma once
+#include "test/gpu/Gpu.h"
+
+#include <map>
+
+namespace k3::gpu {
+
+struct PlayOptions {
+  /// Runs of which every one must leave the same bytes.
+  int repeats = 50;
+  /// Every argument in memory of exactly its size, for a memory checker; no repeats, no times.
+  bool exactMemory = false;
+  bool measure = true;
+  /// No more repeats are started after this time.
+  double secondsOfRepeats = 1.0;
+  /// Cases with more memory are made on the device, checked at some places and repeated a few times.
+  std::uint64_t wholeBytes = 64u << 20;
+  /// Timed runs take turns among copies of the arguments of this size together, so that no cache holds them.
+  std::uint64_t rotationBytes = 256u << 20;
+};
+
+/// Of one variant of a case.
+struct PlayResult {
+  bool pass = false;
+  std::vector<std::string> failures; ///< one line each; none if passed
+  double worst = 0;                  ///< largest error by what was allowed
+  double relativeError = 0;          ///< largest error by the largest magnitude expected
+  int repeats = 0;
+  double seconds = 0; ///< median; 0 = not timed
+};
+
+/// Plays the cases of one set; kernels are loaded once.
+class Player {
+public:
+  Player(Gpu &gpu, const CaseSet &set, PlayOptions options) : gpu(gpu), set(set), options(options) {}
+  PlayResult play(const Case &c, const Variant &variant);
+
+private:
+  Gpu::Function load(std::uint32_t kernel);
+
+  Gpu &gpu;
+  const CaseSet &set;
+  PlayOptions options;
+  std::map<std::uint32_t, Gpu::Function> functions;
+};
+
+} // namespace k3::gpu
