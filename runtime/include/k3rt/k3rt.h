@@ -66,6 +66,9 @@ typedef struct k3rt_engine_options {
   void *progress_user;
   uint64_t prefix_cache_bytes; /* for states of prefixes (k3rt_prefix_store): copies, and the cache pages they hold;
                                   copies are outside memory_limit. 0 = none are kept */
+  const char *prefix_spill_dir; /* folder for those that prefix_cache_bytes has no room for; they are checked when they
+                                   are read again and removed with the engine. NULL = no files are written */
+  uint64_t prefix_spill_bytes;  /* of these files */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -118,6 +121,11 @@ k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence, 
 k3rt_status k3rt_sequence_restore(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot snapshot);
 k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot);
 
+/* Snapshots as files: the same on all devices, and for artifacts of the same model and weights. `path` is replaced only by
+ * a complete file. Loading: K3RT_IO_ERROR, K3RT_BAD_ARTIFACT (not a state file, another version or model, damaged). */
+k3rt_status k3rt_snapshot_save(k3rt_engine *engine, k3rt_snapshot snapshot, const char *path);
+k3rt_status k3rt_snapshot_load(k3rt_engine *engine, const char *path, k3rt_snapshot *out_snapshot);
+
 /* Prefix cache. A recurrent state cannot be cut back, so a prefix can be reused only if the state at its very end was
  * kept. k3rt_prefix_store keeps the whole state of a sequence under the tokens it has seen, unless that is known, there
  * is no room (prefix_cache_bytes) or a value in it is NaN or infinite: never an error, see the counts. What is cheapest to
@@ -135,7 +143,9 @@ typedef struct k3rt_prefix_stats {
   uint64_t stored;
   uint64_t known, non_finite, no_room; /* not stored, by reason */
   uint64_t evictions;
-  uint64_t entries, bytes; /* now */
+  uint64_t entries, bytes; /* now; entries with files too, bytes in memory */
+  uint64_t spills, spill_loads, spill_errors; /* files written, read again, and found damaged or impossible to write */
+  uint64_t spill_entries, spill_bytes;        /* files there are now */
 } k3rt_prefix_stats;
 k3rt_status k3rt_prefix_stats_get(k3rt_engine *engine, k3rt_prefix_stats *out_stats);
 

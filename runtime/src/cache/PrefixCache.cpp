@@ -5,20 +5,47 @@
 #include "runtime/src/cache/PrefixCache.h"
 #include "runtime/src/state/NonFinite.h"
 
+#include <algorithm>
 #include <cassert>
+#include <cstring>
+#include <unistd.h>
 
 namespace k3rt {
 
-void PrefixCache::init(StatePool &pool, Device &memory, uint64_t bytes) {
+void PrefixCache::init(StatePool &pool, Device &memory,
+                       const PrefixCacheOptions &chosen) {
   states = &pool;
   device = &memory;
-  budget = bytes;
+  options = chosen;
   pageEntries.assign(pool.totalPages(), 0);
+}
+
+PrefixCache::~PrefixCache() {
+  for (const Checkpoint &checkpoint : checkpoints)
+    if (checkpoint.spilled())
+      unlink(checkpoint.file.c_str());
+}
+
+/// Rows before it are in full pages.
+uint64_t PrefixCache::firstCopiedRow(uint64_t length) const {
+  return uint64_t(states->fullPages(length)) * states->tokensPerPage();
 }
 
 //===----------------------------------------------------------------------===//
 // Lookup
 //===----------------------------------------------------------------------===//
+
+void PrefixCache::load(Holding &holding, uint64_t length, const char *copy,
+                       bool hasAll) {
+  uint64_t firstCopied = firstCopiedRow(length);
+  states->loadSlot(holding.slot, copy);
+  copy += states->slotCopyBytes();
+  if (hasAll) {
+    states->loadRows(holding, 0, firstCopied, copy);
+    copy += states->rowCopyBytes(firstCopied);
+  }
+  states->loadRows(holding, firstCopied, length, copy);
+}
 
 Status PrefixCache::attach(const int32_t *tokens, uint64_t count,
                            Holding &holding, uint64_t &outLength) {
@@ -29,30 +56,54 @@ Status PrefixCache::attach(const int32_t *tokens, uint64_t count,
   ++counts.lookups;
   counts.askedTokens += count;
   // The last token is always computed: its logits are wanted.
-  std::optional<uint32_t> entry = tree.findLongest(tokens, count - 1);
-  if (!entry)
+  while (std::optional<uint32_t> entry = tree.findLongest(tokens, count - 1)) {
+    Checkpoint &checkpoint = checkpoints[*entry];
+    auto shared = uint32_t(checkpoint.pages.size());
+    uint32_t needed = states->pagesFor(checkpoint.length);
+    if (needed - shared > states->freePages())
+      return Status();
+    if (checkpoint.spilled()) {
+      bool usable;
+      K3RT_RETURN_IF_ERROR(attachFile(*entry, holding, usable));
+      if (!usable)
+        continue; // It has been forgotten: look for a shorter one.
+    } else {
+      holding.pages = states->sharePages(checkpoint.pages);
+      states->setPages(holding, needed);
+      load(holding, checkpoint.length, checkpoint.copy.data(),
+           /*hasAll=*/false);
+      K3RT_RETURN_IF_ERROR(device->finish());
+    }
+    touch(*entry);
+    ++counts.hits;
+    counts.reusedTokens += checkpoint.length;
+    outLength = checkpoint.length;
     return Status();
-  Checkpoint &checkpoint = checkpoints[*entry];
-  auto full = uint32_t(checkpoint.pages.size());
-  uint32_t needed = states->pagesFor(checkpoint.length);
-  if (needed - full > states->freePages())
-    return Status();
-  holding.pages = states->sharePages(checkpoint.pages);
-  states->setPages(holding, needed);
-  states->loadSlot(holding.slot, checkpoint.copy.data());
-  states->loadRows(holding, uint64_t(full) * states->tokensPerPage(),
-                   checkpoint.length,
-                   checkpoint.copy.data() + states->slotCopyBytes());
-  K3RT_RETURN_IF_ERROR(device->finish());
-  touch(*entry);
-  ++counts.hits;
-  counts.reusedTokens += checkpoint.length;
-  outLength = checkpoint.length;
+  }
   return Status();
 }
 
+Status PrefixCache::attachFile(uint32_t entry, Holding &holding,
+                               bool &outUsable) {
+  Checkpoint &checkpoint = checkpoints[entry];
+  std::vector<int32_t> tokens;
+  Allocation copy;
+  Status status = readStateFile(checkpoint.file, StateFileKind::prefix,
+                                options.model, tokens, copy);
+  outUsable = status.ok() && tokens == tree.tokensOf(entry);
+  if (!outUsable) {
+    ++counts.spillErrors;
+    forget(entry);
+    return Status();
+  }
+  ++counts.spillLoads;
+  states->setPages(holding, states->pagesFor(checkpoint.length));
+  load(holding, checkpoint.length, copy.data(), /*hasAll=*/true);
+  return device->finish();
+}
+
 //===----------------------------------------------------------------------===//
-// Keeping and giving up
+// Keeping
 //===----------------------------------------------------------------------===//
 
 Status PrefixCache::checkFinite(const Checkpoint &checkpoint,
@@ -89,11 +140,9 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
   made.length = tokens.size();
   made.secondsPerToken = secondsPerToken;
   uint32_t full = states->fullPages(made.length);
-  uint64_t firstCopied = uint64_t(full) * states->tokensPerPage();
+  uint64_t firstCopied = firstCopiedRow(made.length);
   uint64_t copyBytes = states->slotCopyBytes() +
                        states->rowCopyBytes(made.length - firstCopied);
-  std::optional<uint32_t> before =
-      tree.findLongest(tokens.data(), tokens.size());
   auto bytesNeeded = [&] {
     uint64_t bytes = copyBytes;
     for (uint32_t i = 0; i < full; ++i)
@@ -101,7 +150,7 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
         bytes += states->pageBytes();
     return bytes;
   };
-  if (copyBytes + full * states->pageBytes() > budget ||
+  if (copyBytes + full * states->pageBytes() > options.budget ||
       !made.copy.allocate(copyBytes, "a checkpoint").ok()) {
     ++counts.noRoom;
     return Status();
@@ -111,6 +160,8 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
                    made.copy.data() + states->slotCopyBytes());
   K3RT_RETURN_IF_ERROR(device->finish());
   // Earlier rows were looked at when the entry before was stored.
+  std::optional<uint32_t> before =
+      tree.findLongest(tokens.data(), tokens.size());
   bool finite;
   K3RT_RETURN_IF_ERROR(checkFinite(
       made, holding, before ? checkpoints[*before].length : 0, finite));
@@ -118,8 +169,8 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
     ++counts.nonFinite;
     return Status();
   }
-  while (counts.bytes + bytesNeeded() > budget)
-    evict(*cheapest(/*withPages=*/false));
+  while (counts.bytes + bytesNeeded() > options.budget)
+    evict(*cheapest([](const Checkpoint &each) { return each.resident(); }));
 
   made.pages = states->sharePages(holding, full);
   counts.bytes += bytesNeeded();
@@ -141,35 +192,98 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
   return Status();
 }
 
+//===----------------------------------------------------------------------===//
+// Giving up
+//===----------------------------------------------------------------------===//
+
 void PrefixCache::touch(uint32_t entry) {
   Checkpoint &checkpoint = checkpoints[entry];
   // Without it, a request would start at the entry before.
   double seconds = checkpoint.secondsPerToken *
                    double(checkpoint.length - tree.lengthBefore(entry));
-  checkpoint.priority = clock + seconds / double(checkpoint.copy.size());
+  uint64_t bytes =
+      states->slotCopyBytes() +
+      states->rowCopyBytes(checkpoint.length -
+                           firstCopiedRow(checkpoint.length));
+  checkpoint.priority = clock + seconds / double(bytes);
 }
 
-std::optional<uint32_t> PrefixCache::cheapest(bool withPages) const {
+template <typename Consider>
+std::optional<uint32_t> PrefixCache::cheapest(Consider consider) const {
   std::optional<uint32_t> found;
-  for (uint32_t i = 0; i < checkpoints.size(); ++i) {
-    const Checkpoint &checkpoint = checkpoints[i];
-    if (checkpoint.length == 0 || (withPages && checkpoint.pages.empty()))
-      continue;
-    if (!found || checkpoint.priority < checkpoints[*found].priority)
+  for (uint32_t i = 0; i < checkpoints.size(); ++i)
+    if (consider(checkpoints[i]) &&
+        (!found || checkpoints[i].priority < checkpoints[*found].priority))
       found = i;
-  }
   return found;
 }
 
-void PrefixCache::evict(uint32_t entry) {
-  Checkpoint &checkpoint = checkpoints[entry];
-  clock = checkpoint.priority;
-  tree.erase(entry);
+void PrefixCache::releaseMemory(Checkpoint &checkpoint) {
   counts.bytes -= checkpoint.copy.size();
   for (int32_t page : checkpoint.pages)
     if (--pageEntries[uint32_t(page)] == 0)
       counts.bytes -= states->pageBytes();
   states->dropPages(checkpoint.pages);
+  checkpoint.copy.reset();
+}
+
+void PrefixCache::evict(uint32_t entry) {
+  clock = std::max(clock, checkpoints[entry].priority);
+  if (!spill(entry))
+    forget(entry);
+}
+
+bool PrefixCache::spill(uint32_t entry) {
+  Checkpoint &checkpoint = checkpoints[entry];
+  uint64_t rows = firstCopiedRow(checkpoint.length);
+  uint64_t bytes = checkpoint.copy.size() + states->rowCopyBytes(rows);
+  if (options.spillFolder.empty() || bytes > options.spillBudget)
+    return false;
+  // The rows of the pages go between the two parts of the copy.
+  Allocation whole;
+  if (!whole.allocate(bytes, "a state to write").ok())
+    return false;
+  uint64_t slotBytes = states->slotCopyBytes();
+  memcpy(whole.data(), checkpoint.copy.data(), slotBytes);
+  Holding pages;
+  pages.pages = checkpoint.pages;
+  states->saveRows(pages, 0, rows, whole.data() + slotBytes);
+  if (!device->finish().ok())
+    return false;
+  memcpy(whole.data() + slotBytes + states->rowCopyBytes(rows),
+         checkpoint.copy.data() + slotBytes, checkpoint.copy.size() - slotBytes);
+
+  std::string path = options.spillFolder +
+                     formatText("/k3-prefix-%ld-%llx-%llu", long(getpid()),
+                                reinterpret_cast<unsigned long long>(this),
+                                static_cast<unsigned long long>(filesMade++));
+  if (!writeStateFile(path, StateFileKind::prefix, options.model.fingerprint,
+                      tree.tokensOf(entry), whole.data(), bytes,
+                      checkpoint.fileBytes)
+           .ok()) {
+    ++counts.spillErrors;
+    return false;
+  }
+  releaseMemory(checkpoint);
+  checkpoint.file = std::move(path);
+  ++counts.spills;
+  ++counts.spillEntries;
+  counts.spillBytes += checkpoint.fileBytes;
+  while (counts.spillBytes > options.spillBudget)
+    forget(*cheapest([](const Checkpoint &each) { return each.spilled(); }));
+  return true;
+}
+
+void PrefixCache::forget(uint32_t entry) {
+  Checkpoint &checkpoint = checkpoints[entry];
+  if (checkpoint.spilled()) {
+    unlink(checkpoint.file.c_str());
+    --counts.spillEntries;
+    counts.spillBytes -= checkpoint.fileBytes;
+  } else {
+    releaseMemory(checkpoint);
+  }
+  tree.erase(entry);
   checkpoint = Checkpoint();
   unused.push_back(entry);
   ++counts.evictions;
@@ -178,7 +292,8 @@ void PrefixCache::evict(uint32_t entry) {
 
 void PrefixCache::makeRoom(uint32_t pages) {
   while (states->freePages() < pages) {
-    std::optional<uint32_t> entry = cheapest(/*withPages=*/true);
+    std::optional<uint32_t> entry = cheapest(
+        [](const Checkpoint &each) { return !each.pages.empty(); });
     if (!entry)
       return;
     evict(*entry);

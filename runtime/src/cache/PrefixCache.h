@@ -7,13 +7,14 @@
 // slot (recurrent states and convolution windows), the full cache pages, which
 // nobody writes to any more and which it shares, and a copy of the rows in the
 // last, partly filled page. It is published as a copy: no sequence that is
-// running can write to it.
+// running can write to it. What memory has no room for may go on as a file.
 //===----------------------------------------------------------------------===//
 #ifndef K3RT_CACHE_PREFIXCACHE_H
 #define K3RT_CACHE_PREFIXCACHE_H
 
 #include "runtime/src/cache/TokenTree.h"
 #include "runtime/src/device/Device.h"
+#include "runtime/src/state/StateFile.h"
 #include "runtime/src/state/StatePool.h"
 
 namespace k3rt {
@@ -26,16 +27,35 @@ struct PrefixCacheStats {
   uint64_t known = 0;     ///< not stored: was there
   uint64_t nonFinite = 0; ///< not stored: NaN or infinity in the state
   uint64_t noRoom = 0;    ///< not stored: larger than the budget, or no memory
-  uint64_t evictions = 0;
+  uint64_t evictions = 0; ///< gone for good
   uint64_t entries = 0, bytes = 0;
+  // Files: written, read again, found damaged or impossible to write, and the
+  // ones there are.
+  uint64_t spills = 0, spillLoads = 0, spillErrors = 0;
+  uint64_t spillEntries = 0, spillBytes = 0;
+};
+
+struct PrefixCacheOptions {
+  /// Bytes of copies and of pages held; 0 = nothing is ever kept.
+  uint64_t budget = 0;
+  /// Folder for entries that memory has no room for; empty = they are given up.
+  /// The files go with the cache.
+  std::string spillFolder;
+  uint64_t spillBudget = 0; ///< bytes
+  StateFileModel model;     ///< used with a spillFolder
 };
 
 class PrefixCache {
 public:
-  /// `budget`: bytes of copies and of pages held, 0 = nothing is ever kept.
+  PrefixCache() = default;
+  ~PrefixCache();
+  PrefixCache(const PrefixCache &) = delete;
+  PrefixCache &operator=(const PrefixCache &) = delete;
+
   /// `states`, which are in the memory of `device`, outlive the cache.
-  void init(StatePool &states, Device &device, uint64_t budget);
-  bool enabled() const { return budget != 0; }
+  void init(StatePool &states, Device &device,
+            const PrefixCacheOptions &options);
+  bool enabled() const { return options.budget != 0; }
 
   /// Puts the state after the longest known proper prefix of tokens[0 .. count)
   /// into `holding`, whose states are zero and which has no pages; `outLength`
@@ -51,7 +71,7 @@ public:
   Status store(const std::vector<int32_t> &tokens, const Holding &holding,
                double secondsPerToken);
 
-  /// Gives up entries until `pages` are free or none is left that holds pages.
+  /// Gives up pages of entries until `pages` are free or no entry holds any.
   void makeRoom(uint32_t pages);
 
   PrefixCacheStats stats() const { return counts; }
@@ -60,22 +80,38 @@ private:
   struct Checkpoint {
     uint64_t length = 0; ///< tokens; 0 = unused
     std::vector<int32_t> pages;
-    Allocation copy; ///< of the slot, then of the rows behind the pages
+    Allocation copy;  ///< of the slot, then of the rows behind the pages
+    std::string file; ///< not empty: everything is there, and nothing above
+    uint64_t fileBytes = 0;
     double secondsPerToken = 0;
     double priority = 0;
+
+    bool resident() const { return length != 0 && file.empty(); }
+    bool spilled() const { return !file.empty(); }
   };
 
+  uint64_t firstCopiedRow(uint64_t length) const;
   /// Looks at the copy of the slot and at rows from `firstRow` on.
   Status checkFinite(const Checkpoint &checkpoint, const Holding &holding,
                      uint64_t firstRow, bool &outFinite) const;
+  /// Puts a whole copy into `holding`, which has the pages: that of the slot, of
+  /// the rows of full pages (`hasAll`), and of those behind them.
+  void load(Holding &holding, uint64_t length, const char *copy, bool hasAll);
+  Status attachFile(uint32_t entry, Holding &holding, bool &outUsable);
   void touch(uint32_t entry);
+  /// Gives up what an entry has in memory; to a file if there may be one.
   void evict(uint32_t entry);
-  /// The entry to give up first; nothing if there is none (that holds pages).
-  std::optional<uint32_t> cheapest(bool withPages) const;
+  bool spill(uint32_t entry);
+  void releaseMemory(Checkpoint &checkpoint);
+  void forget(uint32_t entry);
+  /// The entry of lowest priority among those for which `consider` is true.
+  template <typename Consider>
+  std::optional<uint32_t> cheapest(Consider consider) const;
 
   StatePool *states = nullptr;
   Device *device = nullptr;
-  uint64_t budget = 0;
+  PrefixCacheOptions options;
+  uint64_t filesMade = 0;
   TokenTree tree;
   std::vector<Checkpoint> checkpoints;
   std::vector<uint32_t> unused;

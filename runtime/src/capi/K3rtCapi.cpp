@@ -59,6 +59,9 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
   options.memoryLimit = read.memory_limit;
   options.snapshotLimit = read.snapshot_limit;
   options.prefixCacheBytes = read.prefix_cache_bytes;
+  if (read.prefix_spill_dir)
+    options.prefixSpillFolder = read.prefix_spill_dir;
+  options.prefixSpillBytes = read.prefix_spill_bytes;
   options.maxSequences = read.max_sequences;
   options.maxContext = read.max_context;
   options.prefillWindow = read.prefill_window;
@@ -249,6 +252,11 @@ k3rt_status k3rt_prefix_stats_get(k3rt_engine *engine,
   stats.evictions = counts.evictions;
   stats.entries = counts.entries;
   stats.bytes = counts.bytes;
+  stats.spills = counts.spills;
+  stats.spill_loads = counts.spillLoads;
+  stats.spill_errors = counts.spillErrors;
+  stats.spill_entries = counts.spillEntries;
+  stats.spill_bytes = counts.spillBytes;
   return engine->report(writeSized(out_stats, stats));
 }
 
@@ -269,6 +277,19 @@ k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot) {
   if (!engine)
     return K3RT_INVALID_ARGUMENT;
   return engine->report(engine->engine.freeSnapshot(snapshot));
+}
+
+k3rt_status k3rt_snapshot_save(k3rt_engine *engine, k3rt_snapshot snapshot,
+                               const char *path) {
+  K3RT_CHECK_ARGUMENTS(path);
+  return engine->report(engine->engine.saveSnapshot(snapshot, path));
+}
+
+k3rt_status k3rt_snapshot_load(k3rt_engine *engine, const char *path,
+                               k3rt_snapshot *out_snapshot) {
+  K3RT_CHECK_ARGUMENTS(path);
+  K3RT_CHECK_ARGUMENTS(out_snapshot);
+  return engine->report(engine->engine.loadSnapshot(path, *out_snapshot));
 }
 
 k3rt_status k3rt_sequence_read_state(k3rt_engine *engine,

@@ -3,11 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/engine/Engine.h"
+#include "runtime/src/artifact/Fingerprint.h"
 #include "runtime/src/artifact/CheckArtifact.h"
 #include "runtime/src/base/Process.h"
 #include "runtime/src/device/HostDevice.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
 
 namespace k3rt {
 
@@ -35,7 +39,7 @@ Status Engine::open(const std::string &path, uint64_t offset,
   K3RT_RETURN_IF_ERROR(openWeights());
   device = std::make_unique<HostDevice>(threads);
   K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, *device));
-  prefixes.init(states, *device, chosen.prefixCacheBytes);
+  K3RT_RETURN_IF_ERROR(openPrefixCache());
   K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
   K3RT_RETURN_IF_ERROR(arena.allocate(*device, memory.arena, "the arena"));
   if (index.model()->vocab_size() * sizeof(float) % bufferAlignment != 0)
@@ -52,6 +56,29 @@ Status Engine::open(const std::string &path, uint64_t offset,
   inBatch.resize(memory.slots);
   openSeconds = secondsNow() - start;
   return Status();
+}
+
+Status Engine::openPrefixCache() {
+  PrefixCacheOptions cache;
+  cache.budget = chosen.prefixCacheBytes;
+  cache.spillFolder = chosen.prefixSpillFolder;
+  cache.spillBudget = chosen.prefixSpillBytes;
+  if (!cache.spillFolder.empty()) {
+    if (access(cache.spillFolder.c_str(), W_OK | X_OK) != 0)
+      return makeError(K3RT_IO_ERROR, "%s: cannot write here: %s",
+                       cache.spillFolder.c_str(), strerror(errno));
+    cache.model = stateFileModel();
+  }
+  prefixes.init(states, *device, cache);
+  return Status();
+}
+
+/// Looks at all weights the first time.
+StateFileModel Engine::stateFileModel() {
+  if (fingerprint == 0)
+    fingerprint = modelFingerprint(file.index(), weights);
+  return {fingerprint, states.slotCopyBytes(), states.rowCopyBytes(1),
+          file.index().model()->vocab_size()};
 }
 
 Status Engine::openWeights() {
@@ -225,27 +252,63 @@ Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
   if (!sequence.failure.empty())
     return Status(K3RT_INVALID_ARGUMENT, sequence.failure);
   uint64_t bytes = states.copyBytes(sequence.length());
-  if (chosen.snapshotLimit != 0 && bytes > chosen.snapshotLimit - snapshotBytes)
-    return makeError(K3RT_OUT_OF_MEMORY,
-                     "a snapshot needs %llu bytes, %llu of snapshot_limit %llu "
-                     "are in use",
-                     Word(bytes), Word(snapshotBytes),
-                     Word(chosen.snapshotLimit));
+  K3RT_RETURN_IF_ERROR(checkSnapshotLimit(bytes));
   Allocation copy;
   K3RT_RETURN_IF_ERROR(copy.allocate(bytes, "a snapshot"));
   states.save(sequence.holding, sequence.length(), copy.data());
   K3RT_RETURN_IF_ERROR(device->finish());
-  snapshotBytes += bytes;
+  out = addSnapshot(sequence.tokens, std::move(copy));
+  return Status();
+}
 
+Status Engine::checkSnapshotLimit(uint64_t bytes) const {
+  if (chosen.snapshotLimit == 0 ||
+      bytes <= chosen.snapshotLimit - snapshotBytes)
+    return Status();
+  return makeError(K3RT_OUT_OF_MEMORY,
+                   "a snapshot needs %llu bytes, %llu of snapshot_limit %llu "
+                   "are in use",
+                   Word(bytes), Word(snapshotBytes),
+                   Word(chosen.snapshotLimit));
+}
+
+k3rt_snapshot Engine::addSnapshot(std::vector<int32_t> tokens,
+                                  Allocation copy) {
+  snapshotBytes += copy.size();
   auto unused = std::find_if(
       snapshots.begin(), snapshots.end(),
       [](const Snapshot &snapshot) { return snapshot.generation % 2 == 0; });
   if (unused == snapshots.end())
     unused = snapshots.insert(snapshots.end(), Snapshot());
   unused->generation = nextGeneration(unused->generation);
-  unused->tokens = sequence.tokens;
+  unused->tokens = std::move(tokens);
   unused->bytes = std::move(copy);
-  out = makeHandle(unused->generation, size_t(unused - snapshots.begin()));
+  return makeHandle(unused->generation, size_t(unused - snapshots.begin()));
+}
+
+Status Engine::saveSnapshot(k3rt_snapshot handle, const std::string &path) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSnapshot(handle, index));
+  const Snapshot &snapshot = snapshots[index];
+  uint64_t fileBytes;
+  return writeStateFile(path, StateFileKind::snapshot,
+                        stateFileModel().fingerprint, snapshot.tokens,
+                        snapshot.bytes.data(), snapshot.bytes.size(),
+                        fileBytes);
+}
+
+Status Engine::loadSnapshot(const std::string &path, k3rt_snapshot &out) {
+  std::vector<int32_t> tokens;
+  Allocation copy;
+  K3RT_RETURN_IF_ERROR(readStateFile(path, StateFileKind::snapshot,
+                                     stateFileModel(), tokens, copy));
+  if (tokens.size() > memory.maxContext)
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "%s: the state of %llu tokens exceeds the context of %llu",
+                     path.c_str(), Word(tokens.size()),
+                     Word(memory.maxContext));
+  K3RT_RETURN_IF_ERROR(checkSnapshotLimit(copy.size()));
+  out = addSnapshot(std::move(tokens), std::move(copy));
   return Status();
 }
 

@@ -38,6 +38,8 @@ public:
   Status takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out);
   Status restoreSnapshot(k3rt_sequence handle, k3rt_snapshot snapshot);
   Status freeSnapshot(k3rt_snapshot handle);
+  Status saveSnapshot(k3rt_snapshot handle, const std::string &path);
+  Status loadSnapshot(const std::string &path, k3rt_snapshot &out);
   /// `out` null: only the count is given.
   Status readState(k3rt_sequence handle, uint32_t layer, std::string_view name,
                    float *out, uint64_t &inoutCount);
@@ -77,10 +79,14 @@ private:
   };
 
   Status openWeights();
+  Status openPrefixCache();
+  StateFileModel stateFileModel();
   Status openPhase(const k3::artifact::Program &encoded);
   Status findSequence(k3rt_sequence handle, uint32_t &index);
   Status findSnapshot(k3rt_snapshot handle, uint32_t &index);
   k3rt_sequence handleOf(uint32_t index) const;
+  Status checkSnapshotLimit(uint64_t bytes) const;
+  k3rt_snapshot addSnapshot(std::vector<int32_t> tokens, Allocation copy);
 
   Status prepare(const k3rt_batch &input);
   Status prepareRow(const k3rt_batch_row &input, uint32_t row);
@@ -109,6 +115,7 @@ private:
   uint32_t liveSequences = 0;
   std::vector<Snapshot> snapshots;
   uint64_t snapshotBytes = 0;
+  uint64_t fingerprint = 0; ///< see stateFileModel
 
   // Of the current step.
   std::vector<BatchRow> rows;

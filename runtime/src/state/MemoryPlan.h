@@ -18,6 +18,8 @@ struct EngineOptions {
   uint64_t memoryLimit = 0;
   uint64_t snapshotLimit = 0;
   uint64_t prefixCacheBytes = 0;
+  std::string prefixSpillFolder;
+  uint64_t prefixSpillBytes = 0;
   uint32_t maxSequences = 0;
   uint64_t maxContext = 0;
   uint32_t prefillWindow = 0;

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "test/unit/Runtime/TestEngine.h"
 
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 using namespace toy;
@@ -19,7 +21,7 @@ protected:
   std::string model = writeModel(folder);
 };
 
-k3rt_prefix_stats statsOf(TestEngine &engine) {
+k3rt_prefix_stats cacheStats(TestEngine &engine) {
   k3rt_prefix_stats stats = {};
   stats.size = sizeof(stats);
   EXPECT_EQ(k3rt_prefix_stats_get(engine.engine, &stats), K3RT_OK);
@@ -121,7 +123,7 @@ TEST_F(PrefixCacheTest, OffByDefault) {
   engine.feed(sequence, {1, 2, 3});
   store(engine, sequence);
   EXPECT_EQ(attach(engine, engine.create(), {1, 2, 3, 4}), 0u);
-  EXPECT_EQ(statsOf(engine).entries, 0u);
+  EXPECT_EQ(cacheStats(engine).entries, 0u);
 }
 
 // For every length of the prefix and of the request: the longest whole
@@ -160,7 +162,7 @@ TEST_F(PrefixCacheTest, ReusesWholeCheckpointsOnly) {
       EXPECT_EQ(engine.states(sequence), statesOf(oracle));
       engine.free(sequence);
     }
-  k3rt_prefix_stats stats = statsOf(engine);
+  k3rt_prefix_stats stats = cacheStats(engine);
   EXPECT_EQ(stats.stored, 3u);
   EXPECT_EQ(stats.lookups, 60u);
   EXPECT_GT(stats.hits, 0u);
@@ -191,7 +193,7 @@ TEST_F(PrefixCacheTest, KeepsNothingThatIsNotFinite) {
   engine.tryStep({{quiet, {nanToken}}});
   engine.restore(quiet, clean);
   store(engine, quiet);
-  k3rt_prefix_stats stats = statsOf(engine);
+  k3rt_prefix_stats stats = cacheStats(engine);
   EXPECT_EQ(stats.stored, 0u);
   EXPECT_EQ(stats.entries, 0u);
 }
@@ -204,7 +206,7 @@ TEST_F(PrefixCacheTest, StaysInsideItsBudget) {
     k3rt_sequence sequence = probe.create();
     probe.feed(sequence, prompt(16, 45));
     store(probe, sequence);
-    one = statsOf(probe).bytes;
+    one = cacheStats(probe).bytes;
   }
   ASSERT_GT(one, 0u);
   TestEngine engine(model, [&](auto &o) { o.prefix_cache_bytes = 3 * one; });
@@ -217,10 +219,10 @@ TEST_F(PrefixCacheTest, StaysInsideItsBudget) {
     EXPECT_EQ(engine.feed(sequence, tokens), expected(oracle, tokens).back());
     store(engine, sequence);
     engine.free(sequence);
-    EXPECT_LE(statsOf(engine).bytes, 3 * one);
-    EXPECT_LE(statsOf(engine).entries, 3u);
+    EXPECT_LE(cacheStats(engine).bytes, 3 * one);
+    EXPECT_LE(cacheStats(engine).entries, 3u);
   }
-  k3rt_prefix_stats stats = statsOf(engine);
+  k3rt_prefix_stats stats = cacheStats(engine);
   EXPECT_EQ(stats.stored, stats.evictions + stats.entries);
   EXPECT_EQ(engine.stats().used_pages, 4 * stats.entries);
   // One that is larger than all of it.
@@ -228,7 +230,7 @@ TEST_F(PrefixCacheTest, StaysInsideItsBudget) {
   k3rt_sequence sequence = small.create();
   small.feed(sequence, prompt(16, 45));
   store(small, sequence);
-  EXPECT_EQ(statsOf(small).no_room, 1u);
+  EXPECT_EQ(cacheStats(small).no_room, 1u);
   EXPECT_EQ(small.stats().used_pages, 4u);
 }
 
@@ -241,7 +243,7 @@ TEST_F(PrefixCacheTest, KeepsWhatIsUsed) {
     k3rt_sequence sequence = probe.create();
     probe.feed(sequence, prompt(16, 45));
     store(probe, sequence);
-    one = statsOf(probe).bytes;
+    one = cacheStats(probe).bytes;
   }
   TestEngine engine(model, [&](auto &o) { o.prefix_cache_bytes = 4 * one; });
   Tokens popular = prompt(16, 7);
@@ -286,17 +288,241 @@ TEST_F(PrefixCacheTest, GivesPagesToRunningSequences) {
     engine.free(a);
     engine.free(b);
   }
-  EXPECT_GT(statsOf(engine).evictions, 0u);
+  EXPECT_GT(cacheStats(engine).evictions, 0u);
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+size_t filesIn(const Folder &folder, const char *name) {
+  size_t count = 0;
+  for (const auto &entry :
+       std::filesystem::directory_iterator(folder.path(name)))
+    count += entry.is_regular_file();
+  return count;
+}
+
+// Room for one entry in memory and three on disk; the model's answers are the
+// same as ever.
+TEST_F(PrefixCacheTest, SpillsToFilesAndReadsThemAgain) {
+  std::filesystem::create_directory(folder.path("spill"));
+  std::string spill = folder.path("spill");
+  uint64_t one = 0, file = 0;
+  auto sizes = [&](auto &o) {
+    o.poison = 1;
+    o.prefix_cache_bytes = one ? one : 1 << 20;
+    o.prefix_spill_dir = spill.c_str();
+    o.prefix_spill_bytes = file ? 3 * file : 1 << 20;
+  };
+  Tokens first = prompt(18, 60), second = prompt(18, 61);
+  {
+    TestEngine probe(model, sizes);
+    k3rt_sequence a = probe.create();
+    probe.feed(a, first);
+    store(probe, a);
+    one = cacheStats(probe).bytes;
+  }
+  {
+    TestEngine probe(model, sizes);
+    k3rt_sequence a = probe.create(), b = probe.create();
+    probe.feed(a, first);
+    store(probe, a);
+    probe.feed(b, second);
+    store(probe, b);
+    EXPECT_EQ(cacheStats(probe).spill_entries, 1u);
+    file = cacheStats(probe).spill_bytes;
+    EXPECT_EQ(filesIn(folder, "spill"), 1u);
+  }
+  EXPECT_EQ(filesIn(folder, "spill"), 0u) << "files go with the engine";
+
+  TestEngine engine(model, sizes);
+  for (uint32_t i = 0; i < 6; ++i) {
+    k3rt_sequence sequence = engine.create();
+    engine.feed(sequence, prompt(18, 60 + i));
+    store(engine, sequence);
+    engine.free(sequence);
+    EXPECT_LE(cacheStats(engine).bytes, one);
+    EXPECT_LE(cacheStats(engine).spill_bytes, 3 * file);
+    EXPECT_EQ(filesIn(folder, "spill"), cacheStats(engine).spill_entries);
+  }
+  k3rt_prefix_stats stats = cacheStats(engine);
+  EXPECT_EQ(stats.entries, 4u);
+  EXPECT_EQ(stats.spill_entries, 3u);
+  uint64_t hits = 0;
+  for (uint32_t i = 0; i < 6; ++i) {
+    Tokens request = prompt(18, 60 + i);
+    request.push_back(9);
+    k3rt_sequence sequence = engine.create();
+    uint64_t reused = attach(engine, sequence, request);
+    hits += reused == 18;
+    Oracle oracle = after(slice(request, 0, reused));
+    EXPECT_EQ(engine.states(sequence), statesOf(oracle));
+    EXPECT_EQ(engine.feed(sequence, slice(request, reused, 19)),
+              expected(oracle, slice(request, reused, 19)).back());
+    engine.free(sequence);
+  }
+  EXPECT_EQ(hits, 4u);
+  EXPECT_EQ(cacheStats(engine).spill_loads, 3u);
+}
+
+// A damaged file is a miss, not an answer.
+TEST_F(PrefixCacheTest, DamagedFilesAreMisses) {
+  std::filesystem::create_directory(folder.path("spill"));
+  std::string spill = folder.path("spill");
+  TestEngine engine(model, [&](auto &o) {
+    o.prefix_cache_bytes = 1200;
+    o.prefix_spill_dir = spill.c_str();
+    o.prefix_spill_bytes = 1 << 20;
+  });
+  for (uint32_t i = 0; i < 8; ++i) {
+    k3rt_sequence sequence = engine.create();
+    engine.feed(sequence, prompt(18, 60 + i));
+    store(engine, sequence);
+    engine.free(sequence);
+  }
+  uint64_t files = cacheStats(engine).spill_entries, position = 70;
+  ASSERT_GT(files, 2u);
+  for (const auto &entry : std::filesystem::directory_iterator(spill)) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out |
+                                        std::ios::binary);
+    file.seekg(long(position));
+    char byte = char(file.get());
+    file.seekp(long(position));
+    file.put(char(byte ^ 4));
+    position += position < 200 ? 130 : 40; // not between tokens and state
+  }
+  for (uint32_t i = 0; i < 8; ++i) {
+    Tokens request = prompt(18, 60 + i);
+    request.push_back(9);
+    k3rt_sequence sequence = engine.create();
+    uint64_t reused = attach(engine, sequence, request);
+    Oracle oracle = after(slice(request, 0, reused));
+    EXPECT_EQ(engine.feed(sequence, slice(request, reused, 19)),
+              expected(oracle, slice(request, reused, 19)).back());
+    engine.free(sequence);
+  }
+  k3rt_prefix_stats stats = cacheStats(engine);
+  EXPECT_EQ(stats.spill_errors, files);
+  EXPECT_EQ(stats.spill_loads, 0u);
+  EXPECT_EQ(filesIn(folder, "spill"), 0u);
+}
+
+// Nowhere to write: entries are given up, requests go on.
+TEST_F(PrefixCacheTest, SpillFolderThatVanishes) {
+  std::filesystem::create_directory(folder.path("spill"));
+  std::string spill = folder.path("spill");
+  auto change = [&](auto &o) {
+    o.prefix_cache_bytes = 1200;
+    o.prefix_spill_dir = spill.c_str();
+    o.prefix_spill_bytes = 1 << 20;
+  };
+  TestEngine engine(model, change);
+  std::filesystem::remove(spill);
+  for (uint32_t i = 0; i < 8; ++i) {
+    k3rt_sequence sequence = engine.create();
+    Oracle oracle;
+    EXPECT_EQ(engine.feed(sequence, prompt(18, 60 + i)),
+              expected(oracle, prompt(18, 60 + i)).back());
+    store(engine, sequence);
+    engine.free(sequence);
+  }
+  EXPECT_GT(cacheStats(engine).spill_errors, 0u);
+  EXPECT_EQ(cacheStats(engine).spill_entries, 0u);
+  TestEngine refused;
+  EXPECT_EQ(refused.open(model, change), K3RT_IO_ERROR);
+  EXPECT_NE(refused.error.find("cannot write here"), std::string::npos);
+}
+
+TEST_F(PrefixCacheTest, SnapshotsAsFiles) {
+  std::string path = folder.path("a.k3s");
+  Tokens tokens = prompt(11, 70);
+  {
+    TestEngine engine(model);
+    k3rt_sequence sequence = engine.create();
+    engine.feed(sequence, tokens);
+    ASSERT_EQ(k3rt_snapshot_save(engine.engine, engine.snapshot(sequence),
+                                 path.c_str()),
+              K3RT_OK)
+        << engine.last();
+  }
+  TestEngine engine(model, [](auto &o) { o.poison = 1; });
+  k3rt_snapshot loaded;
+  ASSERT_EQ(k3rt_snapshot_load(engine.engine, path.c_str(), &loaded), K3RT_OK)
+      << engine.last();
+  k3rt_sequence sequence = engine.create();
+  engine.restore(sequence, loaded);
+  Oracle oracle = after(tokens);
+  EXPECT_EQ(engine.length(sequence), 11u);
+  EXPECT_EQ(engine.states(sequence), statesOf(oracle));
+  EXPECT_EQ(engine.feed(sequence, {4}), oracle.next(4));
+
+  // Cut at every length, and with every byte changed.
+  std::ifstream in(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  std::string bad = folder.path("bad.k3s");
+  auto refuse = [&](const std::string &contents) {
+    std::ofstream(bad, std::ios::binary) << contents;
+    k3rt_snapshot none;
+    k3rt_status status = k3rt_snapshot_load(engine.engine, bad.c_str(), &none);
+    EXPECT_EQ(status, K3RT_BAD_ARTIFACT);
+    EXPECT_EQ(engine.last().rfind(bad + ": ", 0), 0u) << engine.last();
+  };
+  for (size_t length = 0; length < bytes.size(); length += 1 + length / 16)
+    refuse(bytes.substr(0, length));
+  refuse(bytes + "x");
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    // Zeros between tokens and state mean nothing.
+    if (i >= 64 + 44 && i < 128)
+      continue;
+    std::string changed = bytes;
+    changed[i] = char(changed[i] ^ (1 << i % 8));
+    refuse(changed);
+  }
+  k3rt_snapshot none;
+  EXPECT_EQ(k3rt_snapshot_load(engine.engine, "/nonexistent/x", &none),
+            K3RT_IO_ERROR);
+  EXPECT_EQ(k3rt_snapshot_save(engine.engine, loaded, "/nonexistent/x"),
+            K3RT_IO_ERROR);
+  EXPECT_EQ(k3rt_snapshot_save(engine.engine, 99, path.c_str()),
+            K3RT_INVALID_ARGUMENT);
+}
+
+// Another model's state, even one of the same shape, is refused.
+TEST_F(PrefixCacheTest, SnapshotsBelongToTheirModel) {
+  std::string path = folder.path("a.k3s");
+  TestEngine engine(model);
+  ASSERT_EQ(k3rt_snapshot_save(engine.engine, engine.snapshot(engine.create()),
+                               path.c_str()),
+            K3RT_OK);
+  Folder other;
+  toy::Model changed = make();
+  changed.weightBytes[0] = char(changed.weightBytes[0] ^ 1);
+  TestEngine stranger(other.write("model.k3a", serialize(changed)));
+  k3rt_snapshot none;
+  EXPECT_EQ(k3rt_snapshot_load(stranger.engine, path.c_str(), &none),
+            K3RT_BAD_ARTIFACT);
+  EXPECT_NE(stranger.last().find("saved by another model"), std::string::npos);
+  // The size of its pages is not part of a state.
+  toy::Options pages;
+  pages.pageTokens = 8;
+  TestEngine sibling(writeModel(other, pages));
+  EXPECT_EQ(k3rt_snapshot_load(sibling.engine, path.c_str(), &none), K3RT_OK)
+      << sibling.last();
 }
 
 // Any order of requests, stores, forks and frees against sequences run alone.
 TEST_F(PrefixCacheTest, OutputsNeverDependOnTheCache) {
   std::mt19937 random(46);
-  TestEngine engine(model, [](auto &o) {
+  std::filesystem::create_directory(folder.path("spill"));
+  std::string spill = folder.path("spill");
+  TestEngine engine(model, [&](auto &o) {
     o.max_sequences = 6;
     o.max_context = 48;
     o.poison = 1;
     o.prefix_cache_bytes = 6000;
+    o.prefix_spill_dir = spill.c_str();
+    o.prefix_spill_bytes = 6000;
   });
   struct Live {
     k3rt_sequence sequence;
@@ -358,7 +584,8 @@ TEST_F(PrefixCacheTest, OutputsNeverDependOnTheCache) {
     }
   }
   EXPECT_GT(hits, 50u);
-  EXPECT_GT(statsOf(engine).evictions, 50u);
+  EXPECT_GT(cacheStats(engine).evictions, 50u);
+  EXPECT_GT(cacheStats(engine).spill_loads, 10u);
   for (Live &each : live) {
     EXPECT_EQ(engine.states(each.sequence), statesOf(each.oracle));
     engine.free(each.sequence);
