@@ -1,4 +1,6 @@
+import glob
 import os
+import shutil
 import lit.formats
 
 config.name = "k3"
@@ -15,6 +17,25 @@ config.substitutions.append(("%models", os.path.join(config.k3_src_root, "models
 config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test", "golden")))
 config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))
 
+
+def find_ptxas():
+    """Where the compiler looks for it, too (lib/Codegen/GPU/Ptxas.cpp); HOME is what tests have."""
+    if "K3_PTXAS" in os.environ:
+        return os.environ["K3_PTXAS"]
+    candidates = [shutil.which("ptxas") or ""] + glob.glob("/usr/local/cuda*/bin/ptxas")
+    roots = ["/usr/local/lib", "/usr/lib"]
+    if "VIRTUAL_ENV" in os.environ:
+        roots.insert(0, os.environ["VIRTUAL_ENV"] + "/lib")
+    roots.append(os.path.expanduser("~/.local/lib"))
+    for root in roots:
+        candidates += glob.glob(root + "/python3*/*-packages/nvidia/cu*/bin/ptxas")
+    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+ptxas = find_ptxas()
+if ptxas:
+    config.available_features.add("ptxas")
+    config.environment["K3_PTXAS"] = ptxas
 if config.k3_sanitize:
     config.available_features.add("sanitizers")
 flags = ""

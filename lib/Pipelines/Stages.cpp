@@ -5,6 +5,7 @@
 #include "lib/Pipelines/Stages.h"
 #include "lib/Codegen/Artifact/Passes.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
+#include "lib/Codegen/GPU/GPUPipeline.h"
 #include "lib/Transforms/Passes.h"
 #include "lib/Transforms/Program/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -60,7 +61,10 @@ void k3::buildDispatchStage(OpPassManager &manager, const StageOptions &) {
 }
 
 void k3::buildConfigureStage(OpPassManager &manager, const StageOptions &options) {
-  buildConfigurePipeline(manager, options.forceGeneric);
+  if (options.gpu)
+    buildGpuConfigurePipeline(manager, options.forceGeneric);
+  else
+    buildConfigurePipeline(manager, options.forceGeneric);
   addVerifier(manager, Stage::Configure);
 }
 
@@ -70,8 +74,13 @@ void k3::buildKernelsStage(OpPassManager &manager, const StageOptions &options) 
   sizes.maxSequences = options.maxSequences;
   sizes.maxLogitRows = options.maxLogitRows;
   manager.addPass(createLowerToExec(sizes));
-  manager.addPass(createOutlineExecutable());
-  buildKernelsPipeline(manager.nest<ModuleOp>());
+  OutlineExecutableOptions outline;
+  outline.executable = options.gpu ? "gpu" : "cpu";
+  manager.addPass(createOutlineExecutable(outline));
+  if (options.gpu)
+    buildGpuKernelsPipeline(manager.nest<ModuleOp>());
+  else
+    buildKernelsPipeline(manager.nest<ModuleOp>());
   addVerifier(manager, Stage::Kernels);
 }
 

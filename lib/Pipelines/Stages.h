@@ -19,6 +19,7 @@ struct StageOptions : PassPipelineOptions<StageOptions> {
                             llvm::cl::init(false)};
   Option<bool> forceGeneric{*this, "force-generic", llvm::cl::desc("use no kernel emitter, decompose every op"),
                             llvm::cl::init(false)};
+  Option<bool> gpu{*this, "gpu", llvm::cl::desc("the module's target is a GPU"), llvm::cl::init(false)};
   Option<int64_t> maxTokens{*this, "max-tokens", llvm::cl::desc("rows of the largest prefill step"),
                             llvm::cl::init(512)};
   Option<int64_t> maxSequences{*this, "max-sequences", llvm::cl::desc("sequences of the largest step"),

@@ -7,7 +7,7 @@ func.func private @k()
 
 module {
   module @cpu {
-    // expected-error @+1 {{is not expected in the code of kernels: only the LLVM dialect}}
+    // expected-error @+1 {{is not expected in the code of kernels: only the LLVM and NVVM dialects}}
     func.func private @k()
   }
 }

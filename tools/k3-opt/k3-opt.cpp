@@ -4,6 +4,8 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/Artifact/Passes.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
+#include "lib/Codegen/Common/Passes.h"
+#include "lib/Codegen/GPU/GPUPipeline.h"
 #include "lib/Pipelines/Stages.h"
 #include "lib/Support/Registration.h"
 #include "lib/Transforms/Program/Passes.h"
@@ -15,7 +17,9 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::k3::registerAllK3Dialects(registry);
   mlir::k3::registerAllK3Passes();
+  mlir::k3::registerK3CodegenCommonPasses();
   mlir::k3::registerCPUCodegen();
+  mlir::k3::registerGPUCodegen();
   mlir::k3::registerK3ProgramPasses();
   mlir::k3::registerK3ArtifactPasses();
   mlir::k3::registerStagePipelines();

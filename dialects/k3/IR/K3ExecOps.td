@@ -16,7 +16,8 @@ include "dialects/k3/IR/K3Attrs.td"
 def K3_ExecExecutableOp : K3_Op<"exec.executable", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "machine code of all kernels for one target";
   let description = [{
-    `elf` is a shared object that exports a `k3_executable` (abi.h) with the kernels in the order of their ordinals.
+    `elf` is a shared object that exports a `k3_executable` (abi.h) with the kernels in the order of their ordinals. For an
+    `nvidia` target it is a cubin (which is an ELF file too) that exports every kernel by its name.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, K3_TargetAttr:$target, ElementsAttr:$elf);
   let assemblyFormat = "$sym_name `target` `(` $target `)` `elf` `(` $elf `)` attr-dict";
@@ -28,11 +29,12 @@ def K3_ExecKernelOp : K3_Op<"exec.kernel", [Symbol, HasParent<"::mlir::ModuleOp"
   let summary = "a kernel inside an executable";
   let description = [{
     Stands for the kernel function once its code is in `executable`. `source_op` is the structured op it was made from;
-    `scratch_bytes` is what every thread that runs it provides.
+    `scratch_bytes` is what every thread that runs it provides; `launch` is there for kernels of a GPU.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$executable, I64Attr:$ordinal,
-                       StrAttr:$source_op, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes);
-  let assemblyFormat = "$sym_name `in` $executable `[` $ordinal `]` `from` $source_op attr-dict";
+                       StrAttr:$source_op, DefaultValuedAttr<I64Attr, "0">:$scratch_bytes,
+                       OptionalAttr<K3_LaunchAttr>:$launch);
+  let assemblyFormat = "$sym_name `in` $executable `[` $ordinal `]` `from` $source_op (`launch` $launch^)? attr-dict";
   let hasVerifier = 1;
 }
 

@@ -5,6 +5,7 @@
 #include "dialects/k3/IR/K3Ops.h"
 #include "lib/Codegen/Artifact/Passes.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
+#include "lib/Codegen/GPU/GPUPipeline.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 
@@ -31,26 +32,58 @@ static FailureOr<SmallVector<ExecKernelOp>> getKernelsByOrdinal(ModuleOp module,
   return kernels;
 }
 
+/// Machine code of a module for an x86-64 CPU.
+static FailureOr<SmallVector<char>> compileForCpu(ModuleOp code, ArrayRef<ExecKernelOp> kernels,
+                                                  ArrayRef<StringRef> names) {
+  FailureOr<TargetModel> target = getTargetModel(code);
+  if (failed(target))
+    return failure();
+  FailureOr<SmallVector<char>> elf = emitElf(code, *target, names);
+  OpBuilder b(code);
+  for (ExecKernelOp kernel : kernels)
+    kernel.setScratchBytesAttr(b.getI64IntegerAttr(getScratchBytes(code, kernel.getSymName())));
+  return elf;
+}
+
+/// Machine code of a module for a GPU. Kernels learn what ptxas reports of them.
+static FailureOr<SmallVector<char>> compileForGpu(ModuleOp code, ArrayRef<ExecKernelOp> kernels,
+                                                  ArrayRef<StringRef> names) {
+  FailureOr<GpuTarget> target = getGpuTarget(code);
+  if (failed(target))
+    return failure();
+  for (ExecKernelOp kernel : kernels)
+    if (!kernel.getLaunch())
+      return kernel.emitOpError("expected a launch, as every kernel of a GPU has");
+  FailureOr<Cubin> cubin = emitCubin(code, *target, names);
+  if (failed(cubin))
+    return failure();
+  for (auto [index, resources] : llvm::enumerate(cubin->resources)) {
+    ExecKernelOp kernel = kernels[index];
+    LaunchAttr launch = *kernel.getLaunch();
+    kernel.setLaunchAttr(LaunchAttr::get(code.getContext(), launch.getThreads(),
+                                         getSharedBytes(code, kernel.getSymName()), launch.getCluster(),
+                                         launch.getTensorMaps(), resources.registers, resources.staticSharedBytes,
+                                         resources.spillBytes, resources.stackBytes));
+  }
+  return std::move(cubin->bytes);
+}
+
 static LogicalResult emitExecutable(ModuleOp module, ModuleOp code) {
   FailureOr<SmallVector<ExecKernelOp>> kernels = getKernelsByOrdinal(module, code);
   if (failed(kernels))
     return failure();
-  FailureOr<TargetModel> target = getTargetModel(code);
-  if (failed(target))
-    return failure();
   SmallVector<StringRef> names;
   for (ExecKernelOp kernel : *kernels)
     names.push_back(kernel.getSymName());
-  FailureOr<SmallVector<char>> elf = emitElf(code, *target, names);
-  if (failed(elf))
+  FailureOr<SmallVector<char>> bytes =
+      isForGpu(code) ? compileForGpu(code, *kernels, names) : compileForCpu(code, *kernels, names);
+  if (failed(bytes))
     return failure();
   OpBuilder b(code);
-  for (ExecKernelOp kernel : *kernels)
-    kernel.setScratchBytesAttr(b.getI64IntegerAttr(getScratchBytes(code, kernel.getSymName())));
-  auto type = RankedTensorType::get({static_cast<int64_t>(elf->size())}, b.getI8Type());
-  auto blob = HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(*elf), /*align=*/8);
-  auto bytes = DenseResourceElementsAttr::get(type, *code.getName(), std::move(blob));
-  ExecExecutableOp::create(b, code.getLoc(), *code.getName(), target->toAttr(module.getContext()), bytes);
+  auto type = RankedTensorType::get({static_cast<int64_t>(bytes->size())}, b.getI8Type());
+  auto blob = HeapAsmResourceBlob::allocateAndCopyWithAlign(ArrayRef<char>(*bytes), /*align=*/8);
+  auto elf = DenseResourceElementsAttr::get(type, *code.getName(), std::move(blob));
+  ExecExecutableOp::create(b, code.getLoc(), *code.getName(), code->getAttrOfType<TargetAttr>(targetAttrName), elf);
   code.erase();
   return success();
 }

@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Codegen/CPU/Passes.h"
+#include "lib/Codegen/Common/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"

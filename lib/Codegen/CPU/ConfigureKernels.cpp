@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/Emitters.h"
-#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/Kernels.h"
 #include "lib/Codegen/CPU/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"

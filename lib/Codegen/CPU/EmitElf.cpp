@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/CPUPipeline.h"
-#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/ExternalTool.h"
+#include "lib/Codegen/Common/Kernels.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -15,9 +16,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -134,35 +132,6 @@ static FailureOr<SmallVector<char, 0>> compileTable(ArrayRef<StringRef> kernels,
   return emitObject(module, *machine);
 }
 
-namespace {
-/// A folder that is removed with everything in it.
-struct TemporaryFolder {
-  SmallString<128> path;
-  std::error_code error = llvm::sys::fs::createUniqueDirectory("k3-link", path);
-  ~TemporaryFolder() {
-    if (!error)
-      llvm::sys::fs::remove_directories(path);
-  }
-  std::string file(const Twine &name) const {
-    SmallString<128> full(path);
-    llvm::sys::path::append(full, name);
-    return full.str().str();
-  }
-};
-} // namespace
-
-static LogicalResult writeFile(const std::string &path, ArrayRef<char> bytes) {
-  std::error_code error;
-  llvm::raw_fd_ostream stream(path, error);
-  if (!error) {
-    stream.write(bytes.data(), bytes.size());
-    stream.close();
-    error = stream.error();
-    stream.clear_error();
-  }
-  return success(!error);
-}
-
 static FailureOr<SmallVector<char>> link(Operation *reporter, ArrayRef<SmallVector<char, 0>> objects,
                                          ArrayRef<StringRef> flags) {
   llvm::ErrorOr<std::string> linker = llvm::sys::findProgramByName(linkerName);
@@ -171,29 +140,21 @@ static FailureOr<SmallVector<char>> link(Operation *reporter, ArrayRef<SmallVect
   TemporaryFolder folder;
   if (folder.error)
     return reporter->emitError() << "cannot make a temporary folder: " << folder.error.message();
-  std::string output = folder.file("kernels.so"), messages = folder.file("messages");
-  std::vector<std::string> words = {linkerName, "-o", output};
+  std::string output = folder.file("kernels.so");
+  std::vector<std::string> words = {"-o", output};
   words.insert(words.end(), flags.begin(), flags.end());
   for (auto [number, object] : llvm::enumerate(objects)) {
-    std::string path = folder.file(Twine(number) + ".o");
-    if (failed(writeFile(path, object)))
-      return reporter->emitError() << "cannot write " << path;
-    words.push_back(path);
+    words.push_back(folder.file(Twine(number) + ".o"));
+    if (llvm::Error error = writeFile(words.back(), object))
+      return reporter->emitError() << llvm::toString(std::move(error));
   }
-  SmallVector<StringRef> arguments(words.begin(), words.end());
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(messages), StringRef(messages)};
-  std::string error;
-  int status = llvm::sys::ExecuteAndWait(*linker, arguments, std::nullopt, redirects, 0, 0, &error);
-  if (status != 0) {
-    if (auto text = llvm::MemoryBuffer::getFile(messages))
-      error += (*text)->getBuffer().rtrim().str();
-    return reporter->emitError() << linkerName << " failed: " << error;
-  }
-  auto linked = llvm::MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  llvm::Expected<std::string> messages = runTool(*linker, words, folder);
+  if (!messages)
+    return reporter->emitError() << llvm::toString(messages.takeError());
+  llvm::Expected<SmallVector<char>> linked = readFile(output);
   if (!linked)
-    return reporter->emitError() << "cannot read " << output << ": " << linked.getError().message();
-  StringRef bytes = (*linked)->getBuffer();
-  return SmallVector<char>(bytes.begin(), bytes.end());
+    return reporter->emitError() << llvm::toString(linked.takeError());
+  return std::move(*linked);
 }
 
 uint64_t k3::getScratchBytes(ModuleOp kernels, StringRef kernel) {

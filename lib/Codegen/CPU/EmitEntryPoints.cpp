@@ -2,7 +2,8 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/BareArguments.h"
+#include "lib/Codegen/Common/Kernels.h"
 #include "lib/Codegen/CPU/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -35,7 +36,7 @@ struct EntryPoint {
       scratchBytes = attr.getInt();
     body->removeAttr(kernelAttrName);
     body.setName(name + ".body");
-    if (failed(makeArgumentsBare()))
+    if (failed(makeArgumentsBare(body, {workgroupIdAttrName, scratchAttrName})))
       return failure();
     body->setAttr("llvm.linkage", LLVM::LinkageAttr::get(b.getContext(), LLVM::Linkage::Internal));
 
@@ -49,7 +50,6 @@ struct EntryPoint {
     Value bindings = load(ptr, args, offsetof(k3_kernel_args, bindings));
     Value scalars = load(ptr, args, offsetof(k3_kernel_args, scalars));
 
-    // Body arguments in order: buffers, scalars, workgroup position, scratch.
     SmallVector<Value> operands;
     unsigned buffers = 0, numScalars = 0, axis = 0;
     for (BlockArgument argument : body.getArguments()) {
@@ -109,92 +109,6 @@ private:
     Value zero = LLVM::ConstantOp::create(b, loc, b.getI64Type(), b.getI64IntegerAttr(0));
     descriptor = LLVM::InsertValueOp::create(b, loc, descriptor, zero, ArrayRef<int64_t>{2});
     return UnrealizedConversionCastOp::create(b, loc, type, descriptor).getResult(0);
-  }
-
-  /// Shaped arguments become memrefs of rank 0 (a bare pointer each); their dynamic sizes become index arguments.
-  LogicalResult makeArgumentsBare() {
-    unsigned count = body.getNumArguments();
-    SmallVector<Type> buffers, scalars, positions, scratch;
-    auto groupOf = [&](BlockArgument argument) -> SmallVector<Type> & {
-      return hasAttr(argument, scratchAttrName)       ? scratch
-             : hasAttr(argument, workgroupIdAttrName) ? positions
-             : isa<MemRefType>(argument.getType())    ? buffers
-                                                      : scalars;
-    };
-    for (BlockArgument argument : body.getArguments()) {
-      auto type = dyn_cast<MemRefType>(argument.getType());
-      if (!type && !argument.getType().isIndex())
-        return body.emitOpError() << "expected buffer and index arguments, got " << argument.getType();
-      groupOf(argument).push_back(type ? Type(MemRefType::get({}, type.getElementType())) : argument.getType());
-    }
-    unsigned dynamicSizes = 0;
-    for (BlockArgument argument : body.getArguments())
-      if (auto type = dyn_cast<MemRefType>(argument.getType()))
-        dynamicSizes += type.getNumDynamicDims();
-
-    auto noalias = b.getDictionaryAttr({b.getNamedAttr(LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr())});
-    auto marked = [&](StringRef name, DictionaryAttr more) {
-      NamedAttrList list(more);
-      list.set(name, b.getUnitAttr());
-      return list.getDictionary(b.getContext());
-    };
-    SmallVector<Type> types;
-    SmallVector<DictionaryAttr> attributes;
-    auto append = [&](ArrayRef<Type> group, DictionaryAttr groupAttributes) {
-      types.append(group.begin(), group.end());
-      attributes.append(group.size(), groupAttributes);
-    };
-    DictionaryAttr none = b.getDictionaryAttr({});
-    append(buffers, noalias);
-    append(SmallVector<Type>(dynamicSizes, b.getIndexType()), none);
-    append(scalars, none);
-    append(positions, marked(workgroupIdAttrName, none));
-    append(scratch, marked(scratchAttrName, noalias));
-    SmallVector<unsigned> at(types.size(), count);
-    SmallVector<Location> locations(types.size(), loc);
-    if (failed(body.insertArguments(at, types, attributes, locations)))
-      return failure();
-
-    // Rebuild the memrefs from pointers and sizes.
-    unsigned nextBuffer = count, nextSize = count + buffers.size(), nextScalar = nextSize + dynamicSizes,
-             nextPosition = nextScalar + scalars.size(), nextScratch = nextPosition + positions.size();
-    b.setInsertionPointToStart(&body.getBody().front());
-    for (unsigned i = 0; i < count; ++i) {
-      BlockArgument old = body.getArgument(i);
-      Value replacement;
-      auto type = dyn_cast<MemRefType>(old.getType());
-      if (hasAttr(old, workgroupIdAttrName))
-        replacement = body.getArgument(nextPosition++);
-      else if (!type)
-        replacement = body.getArgument(nextScalar++);
-      else
-        replacement = rebuild(type, body.getArgument(hasAttr(old, scratchAttrName) ? nextScratch++ : nextBuffer++),
-                              nextSize);
-      old.replaceAllUsesWith(replacement);
-    }
-    BitVector erased(body.getNumArguments());
-    erased.set(0, count);
-    return body.eraseArguments(erased);
-  }
-
-  Value rebuild(MemRefType type, Value base, unsigned &nextSize) {
-    SmallVector<OpFoldResult> sizes;
-    for (int64_t size : type.getShape())
-      sizes.push_back(ShapedType::isDynamic(size) ? OpFoldResult(body.getArgument(nextSize++)) : b.getIndexAttr(size));
-    SmallVector<OpFoldResult> strides(sizes.size());
-    OpFoldResult stride = b.getIndexAttr(1);
-    for (size_t dim = sizes.size(); dim-- > 0;) {
-      strides[dim] = stride;
-      if (dim == 0)
-        break;
-      std::optional<int64_t> size = getConstantIntValue(sizes[dim]), inner = getConstantIntValue(stride);
-      if (size && inner)
-        stride = b.getIndexAttr(*size * *inner);
-      else
-        stride = b.createOrFold<arith::MulIOp>(loc, getValueOrCreateConstantIndexOp(b, loc, sizes[dim]),
-                                               getValueOrCreateConstantIndexOp(b, loc, stride));
-    }
-    return memref::ReinterpretCastOp::create(b, loc, type, base, b.getIndexAttr(0), sizes, strides);
   }
 
   func::FuncOp body;

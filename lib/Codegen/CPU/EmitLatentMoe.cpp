@@ -5,7 +5,7 @@
 #include "dialects/k3/IR/K3Ops.h"
 #include "lib/Codegen/CPU/DotProducts.h"
 #include "lib/Codegen/CPU/Emitters.h"
-#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/Kernels.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;

@@ -21,31 +21,6 @@ def K3ConfigureKernels : Pass<"k3-configure-kernels", "::mlir::func::FuncOp"> {
                         "decompose every op, also those that have an emitter">];
 }
 
-def K3TileToGrid : Pass<"k3-tile-to-grid", "::mlir::func::FuncOp"> {
-  let summary = "tile the root of a kernel to an scf.forall over its grid";
-  let description = [{
-    The tile sizes come from the root's config. Each tiled loop is mapped to the grid dimension of the same position:
-    `#gpu.block<x>` is the first parallel loop.
-  }];
-  let dependentDialects = ["::mlir::scf::SCFDialect", "::mlir::tensor::TensorDialect", "::mlir::gpu::GPUDialect",
-                           "::mlir::affine::AffineDialect"];
-}
-
-def K3Decompose : Pass<"k3-decompose", "::mlir::func::FuncOp"> {
-  let summary = "replace the structured ops whose strategy is `generic` by upstream ops";
-  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect",
-                           "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect"];
-}
-
-def K3BufferizeKernels : Pass<"k3-bufferize-kernels", "::mlir::func::FuncOp"> {
-  let summary = "tensors to memrefs; destinations are updated in place and results dropped";
-  let description = [{
-    The last tensor arguments are the destinations of the results. It is an error if bufferization would need a copy of an
-    argument, or if a result is not its destination's own buffer.
-  }];
-  let dependentDialects = ["::mlir::bufferization::BufferizationDialect", "::mlir::memref::MemRefDialect"];
-}
-
 def K3PlaceTemporaries : Pass<"k3-place-temporaries", "::mlir::func::FuncOp"> {
   let summary = "put bounded temporaries on the stack or in the workgroup's scratch memory";
   let description = [{

@@ -255,22 +255,33 @@ LogicalResult ProgramLowering::addGrid(func::CallOp call, func::FuncOp kernel, S
         dims.push_back(terms.getDim(operand, dim));
       kernelTerms.set(argument, dims);
     }
-  for (auto [loop, tile] : llvm::zip_equal(loops, config.getTiles())) {
+  auto addCount = [&](StringRef dim, int64_t tile) -> LogicalResult {
     TermAttr size;
     for (OpOperand &operand : root->getOpOperands()) {
       if (!isa<RankedTensorType>(operand.get().getType()))
         continue;
-      for (auto [dim, name] : llvm::enumerate(getDimNames(root, operand.getOperandNumber())))
-        if (!size && name.name == loop && !name.atLeast)
-          size = kernelTerms.getDim(operand.get(), dim);
+      for (auto [position, name] : llvm::enumerate(getDimNames(root, operand.getOperandNumber())))
+        if (!size && name.name == dim && !name.atLeast)
+          size = kernelTerms.getDim(operand.get(), position);
     }
     TermAttr count = !size       ? TermAttr()
                      : tile == 0 ? TermAttr::getConstant(b.getContext(), 1)
                                  : TermAttr::ceilDiv(size, tile);
     if (!count)
-      return call.emitOpError() << "expected the loop '" << loop << "' of " << call.getCallee()
+      return call.emitOpError() << "expected the dimension '" << dim << "' of " << call.getCallee()
                                 << " to follow from the step's sizes";
     grid.push_back(count);
+    return success();
+  };
+  if (config.getGrid().empty())
+    for (auto [loop, tile] : llvm::zip_equal(loops, config.getTiles()))
+      if (failed(addCount(loop, tile)))
+        return failure();
+  for (GridDimAttr dim : config.getGrid()) {
+    if (dim.getName().empty())
+      grid.push_back(TermAttr::getConstant(b.getContext(), dim.getTile()));
+    else if (failed(addCount(dim.getName(), dim.getTile())))
+      return failure();
   }
   return success();
 }

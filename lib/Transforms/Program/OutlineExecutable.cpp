@@ -25,6 +25,19 @@ struct OutlineExecutablePass : k3::impl::OutlineExecutableBase<OutlineExecutable
 };
 } // namespace
 
+/// How the kernel of a GPU is launched; null for a CPU.
+static LaunchAttr getLaunch(func::FuncOp kernel) {
+  KernelConfigAttr config;
+  kernel.walk([&](StructuredOpInterface root) {
+    config = dyn_cast_or_null<KernelConfigAttr>(root->getInherentAttr("kernel_config").value_or(Attribute()));
+  });
+  if (!config || config.getThreads() == 0)
+    return {};
+  return LaunchAttr::get(kernel.getContext(), config.getThreads(), config.getSharedBytes(), config.getCluster(),
+                         config.getTensorMaps(), /*registers=*/0, /*static_shared_bytes=*/0, /*spill_bytes=*/0,
+                         /*stack_bytes=*/0);
+}
+
 void OutlineExecutablePass::runOnOperation() {
   ModuleOp module = getOperation();
   SymbolTable symbols(module);
@@ -52,7 +65,7 @@ void OutlineExecutablePass::runOnOperation() {
     auto source = kernel->getAttrOfType<StringAttr>(kSourceOpAttr);
     b.setInsertionPointAfter(last); // Not before the next op: that may be a kernel, which leaves.
     last = ExecKernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(), reference, b.getI64IntegerAttr(ordinal),
-                                source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0));
+                                source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0), getLaunch(kernel));
     kernel->remove();
     outlined.push_back(kernel);
     kernel.setPublic();

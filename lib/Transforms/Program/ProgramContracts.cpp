@@ -6,6 +6,7 @@
 #include "lib/Transforms/Program/BufferPlan.h"
 #include "lib/Transforms/Program/Dispatches.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::k3;
@@ -43,9 +44,9 @@ LogicalResult k3::verifyLowered(ModuleOp module) {
     return failure();
   for (auto code : module.getOps<ModuleOp>()) {
     WalkResult result = code.walk([&](Operation *op) {
-      if (op == code || isa_and_present<LLVM::LLVMDialect>(op->getDialect()))
+      if (op == code || isa_and_present<LLVM::LLVMDialect, NVVM::NVVMDialect>(op->getDialect()))
         return WalkResult::advance();
-      op->emitOpError("is not expected in the code of kernels: only the LLVM dialect");
+      op->emitOpError("is not expected in the code of kernels: only the LLVM and NVVM dialects");
       return WalkResult::interrupt();
     });
     if (result.wasInterrupted())

@@ -3,8 +3,8 @@
 // CHECK-LABEL: func.func private @kernel.body
 // CHECK-SAME: (%[[X:[^:]*]]: memref<f32> {llvm.noalias}, %[[Y:[^:]*]]: memref<i8> {llvm.noalias},
 // CHECK-SAME: %[[T:[^:]*]]: index, %[[U:[^:]*]]: index, %[[N:[^:]*]]: index,
-// CHECK-SAME: %[[GX:[^:]*]]: index, %{{[^:]*}}: index, %{{[^:]*}}: index,
-// CHECK-SAME: %{{[^:]*}}: memref<i8> {llvm.noalias})
+// CHECK-SAME: %{{[^:]*}}: memref<i8> {llvm.noalias},
+// CHECK-SAME: %[[GX:[^:]*]]: index, %{{[^:]*}}: index, %{{[^:]*}}: index)
 // CHECK-SAME: llvm.linkage = #llvm.linkage<internal>
 // CHECK: %[[STRIDE:.*]] = arith.muli %[[U]]
 // CHECK: memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[T]], %[[U]], 8], strides: [%[[STRIDE]], 8, 1]

@@ -4,7 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "test/unit/Codegen/KernelHarness.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
-#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/Kernels.h"
 #include "lib/Support/Registration.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"

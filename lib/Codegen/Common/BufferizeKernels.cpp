@@ -2,8 +2,8 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/CPU/Kernels.h"
-#include "lib/Codegen/CPU/Passes.h"
+#include "lib/Codegen/Common/Kernels.h"
+#include "lib/Codegen/Common/Passes.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/Bufferize.h"
 #include "mlir/Dialect/Bufferization/Transforms/OneShotAnalysis.h"
@@ -15,7 +15,7 @@
 
 namespace mlir::k3 {
 #define GEN_PASS_DEF_K3BUFFERIZEKERNELS
-#include "lib/Codegen/CPU/Passes.h.inc"
+#include "lib/Codegen/Common/Passes.h.inc"
 } // namespace mlir::k3
 
 using namespace mlir;

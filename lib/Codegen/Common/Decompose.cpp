@@ -2,8 +2,8 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/CPU/Kernels.h"
-#include "lib/Codegen/CPU/Passes.h"
+#include "lib/Codegen/Common/Kernels.h"
+#include "lib/Codegen/Common/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -11,7 +11,7 @@
 
 namespace mlir::k3 {
 #define GEN_PASS_DEF_K3DECOMPOSE
-#include "lib/Codegen/CPU/Passes.h.inc"
+#include "lib/Codegen/Common/Passes.h.inc"
 } // namespace mlir::k3
 
 using namespace mlir;

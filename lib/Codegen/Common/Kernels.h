@@ -2,8 +2,8 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#ifndef K3_CODEGEN_CPU_KERNELS_H
-#define K3_CODEGEN_CPU_KERNELS_H
+#ifndef K3_CODEGEN_COMMON_KERNELS_H
+#define K3_CODEGEN_COMMON_KERNELS_H
 
 #include "dialects/k3/IR/K3Ops.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,4 +42,4 @@ OwningOpRef<ModuleOp> extractKernels(ModuleOp module);
 
 } // namespace mlir::k3
 
-#endif // K3_CODEGEN_CPU_KERNELS_H
+#endif // K3_CODEGEN_COMMON_KERNELS_H

@@ -2,7 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "lib/Codegen/CPU/Kernels.h"
+#include "lib/Codegen/Common/Kernels.h"
 #include "lib/Codegen/Common/TargetModel.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"

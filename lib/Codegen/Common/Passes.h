@@ -1,0 +1,20 @@
+//===- Passes.h - code generation passes of all targets -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3_CODEGEN_COMMON_PASSES_H
+#define K3_CODEGEN_COMMON_PASSES_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::k3 {
+
+#define GEN_PASS_DECL
+#include "lib/Codegen/Common/Passes.h.inc"
+#define GEN_PASS_REGISTRATION
+#include "lib/Codegen/Common/Passes.h.inc"
+
+} // namespace mlir::k3
+
+#endif // K3_CODEGEN_COMMON_PASSES_H

@@ -1,0 +1,30 @@
+//===- Emitters.cpp - the list of GPU emitters -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/GPU/Emitters.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+/// An entry of the table from an emitter's two functions.
+template <typename OpTy, auto configure, auto emit> static GpuEmitter emitterOf() {
+  return {OpTy::getOperationName(),
+          [](Operation *op, Phase phase, const GpuTarget &target) { return configure(cast<OpTy>(op), phase, target); },
+          [](OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target) {
+            return emit(b, cast<OpTy>(op), config, target);
+          }};
+}
+
+static ArrayRef<GpuEmitter> getEmitters() {
+  static const GpuEmitter emitters[] = {
+      emitterOf<RmsNormOp, configureRmsNorm, emitRmsNorm>(),
+  };
+  return emitters;
+}
+
+const GpuEmitter *k3::getGpuEmitter(Operation *op) {
+  StringRef name = op->getName().getStringRef();
+  const GpuEmitter *found = llvm::find_if(getEmitters(), [&](const GpuEmitter &known) { return known.opName == name; });
+  return found == getEmitters().end() ? nullptr : found;
+}

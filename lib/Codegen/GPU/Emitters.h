@@ -1,0 +1,69 @@
+//===- Emitters.h - structured ops with hand-written GPU kernels -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// An emitter replaces a whole kernel's root op, on memrefs that are whole buffers (or reshapes and slices of them), by
+// code of one thread of one block. One file per op family, `Emit<Family>.cpp`; every emitter is listed in Emitters.cpp.
+//
+//===----------------------------------------------------------------------===//
+#ifndef K3_CODEGEN_GPU_EMITTERS_H
+#define K3_CODEGEN_GPU_EMITTERS_H
+
+#include "dialects/k3/IR/K3Ops.h"
+#include "lib/Codegen/Common/GpuTarget.h"
+#include "mlir/IR/Builders.h"
+#include <optional>
+
+namespace mlir::k3 {
+
+/// One dimension of a grid: a dimension of the op's shape table cut into tiles, or (`dim` empty) `tile` blocks.
+struct GridDim {
+  StringRef dim;
+  int64_t tile = 1;
+};
+
+/// A tensor map of the binding number `binding` (tensor arguments of the kernel, in order).
+struct TensorMapSpec {
+  int64_t binding = 0;
+  /// Elements per dimension, outermost first; dimensions before the last two count as one.
+  SmallVector<int64_t, 3> box;
+  /// Bytes: 0, 32, 64 or 128.
+  int64_t swizzle = 0;
+};
+
+/// How an emitter's kernel is launched. Chosen from types, phase and target only.
+struct GpuLaunch {
+  /// Says in the IR which of an op's emitters it is; not "generic".
+  StringRef strategy;
+  /// x first. None: one block.
+  SmallVector<GridDim, 3> grid;
+  /// Of a block: whole warps, at most 1024.
+  int64_t threads = 0;
+  /// Dynamic shared memory of a block, all that the kernel uses.
+  int64_t sharedBytes = 0;
+  /// Blocks of a cluster, along x.
+  int64_t cluster = 1;
+  SmallVector<TensorMapSpec> tensorMaps;
+};
+
+/// The emitters of one op.
+struct GpuEmitter {
+  /// Name of the op: "k3.rms_norm".
+  StringRef opName;
+  /// Nothing: no emitter for these types; the op takes the generic path. The op is on tensors.
+  std::optional<GpuLaunch> (*configure)(Operation *op, Phase phase, const GpuTarget &target);
+  /// `b` is at the op (on memrefs) inside its kernel function; the caller erases the op.
+  LogicalResult (*emit)(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target);
+};
+
+/// The emitter of an op, or null.
+const GpuEmitter *getGpuEmitter(Operation *op);
+
+//===--- EmitCommon.cpp ---===//
+std::optional<GpuLaunch> configureRmsNorm(RmsNormOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitRmsNorm(OpBuilder &b, RmsNormOp op, KernelConfigAttr config, const GpuTarget &target);
+
+} // namespace mlir::k3
+
+#endif // K3_CODEGEN_GPU_EMITTERS_H
