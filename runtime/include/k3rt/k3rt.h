@@ -116,6 +116,11 @@ k3rt_status k3rt_sequence_length(k3rt_engine *engine, k3rt_sequence sequence, ui
  * K3RT_OUT_OF_MEMORY: no slot or page. */
 k3rt_status k3rt_sequence_fork(k3rt_engine *engine, k3rt_sequence sequence, k3rt_sequence *out_sequence);
 
+/* Promises the sequence the cache pages for a length of `tokens` in all, in place of what it was promised before: other
+ * calls leave them free until the sequence is freed, so that no step fails for want of pages up to that length. 0: none.
+ * Errors: K3RT_INVALID_ARGUMENT (context), K3RT_OUT_OF_MEMORY (with numbers; the old promise stays). */
+k3rt_status k3rt_sequence_reserve(k3rt_engine *engine, k3rt_sequence sequence, uint64_t tokens);
+
 /* A snapshot holds a copy of the whole state: recurrent, conv and latent cache. Restoring is exact to the bit. */
 k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot *out_snapshot);
 k3rt_status k3rt_sequence_restore(k3rt_engine *engine, k3rt_sequence sequence, k3rt_snapshot snapshot);
@@ -163,7 +168,7 @@ typedef struct k3rt_batch_row {
   k3rt_sequence sequence;
   const int32_t *tokens;
   uint64_t num_tokens;
-  int32_t all_logits; /* 0: logits after the last token only; nonzero: after every token */
+  int32_t all_logits; /* 0: logits after the last token only; above 0: after every token; below 0: none */
 } k3rt_batch_row;
 
 typedef struct k3rt_batch {
@@ -197,10 +202,100 @@ typedef struct k3rt_sampling {
   uint64_t seed;
   const int32_t *history;   /* tokens the penalty applies to */
   uint64_t num_history;
-  uint64_t step;            /* position in the random stream of `seed` */
+  uint64_t step;            /* position in the random stream of `seed`: tokens chosen with it before */
 } k3rt_sampling;
 void k3rt_sampling_init(k3rt_sampling *sampling);
 k3rt_status k3rt_sample(k3rt_engine *engine, const float *logits, const k3rt_sampling *sampling, int32_t *out_token);
+
+/*--- scheduler ------------------------------------------------------------------------------------------------------*/
+
+/* Answers many requests at the same time on one engine. Every step of the scheduler is one k3rt_step: a token for each
+ * request that generates, and windows of the prompts of others, together at most `token_budget` rows. Requests start in
+ * the order of their priority, first come, first served within one. One starts only once a state slot and the cache pages
+ * for its whole length are free and its own (k3rt_sequence_reserve), so that what runs never waits for memory; nothing
+ * behind it starts before it does.
+ * The engine may have other sequences beside those of a scheduler, and is used by the same one thread. k3rt_scheduler_submit
+ * and k3rt_scheduler_cancel may be called from any thread at any time, also from on_event. */
+typedef struct k3rt_scheduler k3rt_scheduler;
+typedef uint64_t k3rt_request; /* never 0, never the same twice in a scheduler */
+
+typedef enum k3rt_finish {
+  K3RT_NOT_FINISHED = 0,
+  K3RT_FINISH_STOP = 1,      /* one of stop_ids */
+  K3RT_FINISH_LENGTH = 2,    /* max_tokens */
+  K3RT_FINISH_CONTEXT = 3,   /* the sequence is as long as the context */
+  K3RT_FINISH_CANCELLED = 4,
+  K3RT_FINISH_FAILED = 5
+} k3rt_finish;
+
+/* A token, the end of a request, or both. */
+typedef struct k3rt_request_event {
+  size_t size;
+  k3rt_request request;
+  int32_t token;          /* -1: none */
+  int32_t finish;         /* k3rt_finish; not 0 in the request's last event */
+  const char *error;      /* why it failed, one line; NULL if it did not */
+  uint64_t prompt_tokens;
+  uint64_t reused_tokens; /* of the prompt: from the prefix cache */
+  uint64_t num_tokens;    /* generated so far, this one included */
+  double start_seconds, first_token_seconds, seconds; /* from submission: to its start, to its first token (both 0 if
+                                                         there was none), to now */
+} k3rt_request_event;
+typedef void (*k3rt_request_event_fn)(void *user, const k3rt_request_event *event);
+
+typedef struct k3rt_scheduler_options {
+  size_t size;
+  uint32_t token_budget;  /* rows of a step at most; 0 = prefill_window of the engine, which is one program run */
+  uint32_t max_running;   /* requests that run at the same time; 0 = as many as there are state slots */
+  uint64_t max_waiting;   /* requests that wait; 0 = no limit */
+  uint64_t prefix_interval; /* where there is a prefix cache: prompts are stored whenever their length is a multiple of
+                               this, at their end, and with the answer; 0 = 256 */
+  k3rt_request_event_fn on_event; /* called by k3rt_scheduler_step as things happen; NULL: see k3rt_scheduler_poll */
+  void *user;
+} k3rt_scheduler_options;
+void k3rt_scheduler_options_init(k3rt_scheduler_options *options);
+
+/* `engine` outlives the scheduler. Freeing it cancels all requests without events and frees their sequences. */
+k3rt_status k3rt_scheduler_create(k3rt_engine *engine, const k3rt_scheduler_options *options,
+                                  k3rt_scheduler **out_scheduler);
+void k3rt_scheduler_free(k3rt_scheduler *scheduler);
+
+typedef struct k3rt_request_options {
+  size_t size;
+  const int32_t *prompt;         /* token ids, at least one; copied, as all arrays here */
+  uint64_t num_prompt;
+  uint64_t max_tokens;           /* to generate; 0 = until the context is full */
+  const k3rt_sampling *sampling; /* NULL = the defaults; history is prompt and answer, step is not used: token i of the
+                                    answer is what k3rt_sample chooses at step i */
+  const int32_t *stop_ids;       /* tokens that end the answer, as its last one */
+  uint64_t num_stop_ids;
+  const int32_t *banned_ids;     /* tokens that are never chosen */
+  uint64_t num_banned_ids;
+  int32_t priority;              /* higher ones start first */
+} k3rt_request_options;
+void k3rt_request_options_init(k3rt_request_options *options);
+
+/* Puts a request into the queue. Errors, with one line in error[0 .. error_size): K3RT_INVALID_ARGUMENT (options, a prompt
+ * longer than the context), K3RT_OUT_OF_MEMORY (more pages than there are: it could never run; max_waiting). */
+k3rt_status k3rt_scheduler_submit(k3rt_scheduler *scheduler, const k3rt_request_options *options,
+                                  k3rt_request *out_request, char *error, size_t error_size);
+/* The request ends with K3RT_FINISH_CANCELLED in the next step, whatever it was doing, without a further token.
+ * K3RT_INVALID_ARGUMENT: no such request, or it has ended. */
+k3rt_status k3rt_scheduler_cancel(k3rt_scheduler *scheduler, k3rt_request request);
+
+typedef struct k3rt_scheduler_report {
+  size_t size;
+  uint64_t rows, prefill_tokens, decode_tokens; /* of this step; 0 rows: there was nothing to run */
+  uint64_t running, waiting;                    /* requests after this step */
+  const char *waiting_for;  /* why the first in the queue has not started; "" if none waits. Valid until the next step */
+  double waiting_seconds;   /* for how long it has been waiting */
+} k3rt_scheduler_report;
+/* Starts what can start, runs one step and gives out its events. `out_report` may be NULL. K3RT_OK also where requests
+ * have failed: they end with K3RT_FINISH_FAILED, the others go on. Errors change nothing: K3RT_OUT_OF_MEMORY (logits). */
+k3rt_status k3rt_scheduler_step(k3rt_scheduler *scheduler, k3rt_scheduler_report *out_report);
+
+/* Without on_event: takes the oldest event, or gives one with request 0. Its error is valid until the next poll. */
+k3rt_status k3rt_scheduler_poll(k3rt_scheduler *scheduler, k3rt_request_event *out_event);
 
 /*--- text -----------------------------------------------------------------------------------------------------------*/
 

@@ -4,51 +4,13 @@
 //===----------------------------------------------------------------------===//
 // The only place that turns a Status into a code and a last error.
 //===----------------------------------------------------------------------===//
-#include "k3rt/k3rt.h"
-#include "runtime/src/engine/Engine.h"
+#include "runtime/src/capi/Handles.h"
 #include "runtime/src/text/Sampler.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 
 using namespace k3rt;
-
-struct k3rt_engine {
-  Engine engine;
-  std::string error;
-  std::vector<int32_t> eosTokens;
-
-  k3rt_status report(const Status &status) {
-    error = status.message();
-    return status.code();
-  }
-};
-
-//===----------------------------------------------------------------------===//
-// Structs that may grow
-//===----------------------------------------------------------------------===//
-
-/// `given` over `defaults`, as far as the caller's version of the struct goes.
-template <typename Struct>
-static Struct readSized(const Struct *given, const Struct &defaults) {
-  Struct out = defaults;
-  if (given)
-    memcpy(&out, given, std::min(given->size, sizeof(Struct)));
-  return out;
-}
-
-/// Fills as much of `out` as the caller's version of the struct has.
-template <typename Struct>
-static Status writeSized(Struct *out, const Struct &value) {
-  if (!out || out->size < sizeof(size_t))
-    return Status(K3RT_INVALID_ARGUMENT,
-                  "the struct to fill is NULL or its size is not set");
-  size_t size = out->size;
-  memcpy(out, &value, std::min(size, sizeof(Struct)));
-  out->size = size;
-  return Status();
-}
 
 static EngineOptions engineOptions(const k3rt_engine_options *given) {
   k3rt_engine_options defaults;
@@ -72,19 +34,6 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
   options.randomWeights = read.random_weights;
   options.progress = {read.progress, read.progress_user};
   return options;
-}
-
-static k3rt_status reportTo(char *error, size_t size, const Status &status) {
-  if (error && size != 0) {
-    size_t length = std::min(status.message().size(), size - 1);
-    memcpy(error, status.message().data(), length);
-    error[length] = '\0';
-  }
-  return status.code();
-}
-
-static Status nullArgument(const char *name) {
-  return makeError(K3RT_INVALID_ARGUMENT, "%s is NULL", name);
 }
 
 /// For calls on an engine with one pointer that must not be NULL.
@@ -260,6 +209,13 @@ k3rt_status k3rt_prefix_stats_get(k3rt_engine *engine,
   return engine->report(writeSized(out_stats, stats));
 }
 
+k3rt_status k3rt_sequence_reserve(k3rt_engine *engine, k3rt_sequence sequence,
+                                  uint64_t tokens) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.reserveSequence(sequence, tokens));
+}
+
 k3rt_status k3rt_sequence_snapshot(k3rt_engine *engine, k3rt_sequence sequence,
                                    k3rt_snapshot *out_snapshot) {
   K3RT_CHECK_ARGUMENTS(out_snapshot);
@@ -323,36 +279,19 @@ void k3rt_sampling_init(k3rt_sampling *sampling) {
   sampling->repetition_penalty = 1;
 }
 
-/// An independent random stream per position, so that a token depends on (seed,
-/// step) alone (finalizer of the splitmix64 generator).
-static uint64_t seedAt(uint64_t seed, uint64_t step) {
-  uint64_t x = seed + (step + 1) * 0x9e3779b97f4a7c15u;
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-  return x ^ x >> 31;
-}
-
 k3rt_status k3rt_sample(k3rt_engine *engine, const float *logits,
                         const k3rt_sampling *sampling, int32_t *out_token) {
   K3RT_CHECK_ARGUMENTS(logits);
   K3RT_CHECK_ARGUMENTS(out_token);
-  k3rt_sampling defaults;
-  k3rt_sampling_init(&defaults);
-  k3rt_sampling read = readSized(sampling, defaults);
+  k3rt_sampling read = readSampling(sampling);
   if (read.num_history != 0 && !read.history)
     return engine->report(nullArgument("history"));
-  SamplerOptions options;
-  options.repetitionPenalty = read.repetition_penalty;
-  options.temperature = read.temperature;
-  options.topK = int32_t(std::min<uint32_t>(read.top_k, INT32_MAX));
-  options.topP = read.top_p;
-  options.minP = read.min_p;
-  options.seed = seedAt(read.seed, read.step);
   Sampler sampler;
   std::string error;
   uint32_t vocab = engine->engine.artifact().index().model()->vocab_size();
-  if (!sampler.init(options, vocab, error))
+  if (!sampler.init(samplerOptions(read), vocab, error))
     return engine->report(Status(K3RT_INVALID_ARGUMENT, error));
+  sampler.seek(read.step);
   for (uint64_t i = 0; i < read.num_history; ++i)
     sampler.observe(read.history[i]);
   if (!sampler.sample(logits, *out_token, error))

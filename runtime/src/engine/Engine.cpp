@@ -164,6 +164,7 @@ Status Engine::createSequence(k3rt_sequence &out) {
   Sequence &sequence = sequences[index];
   sequence.generation = nextGeneration(sequence.generation);
   sequence.tokens.clear();
+  sequence.reserved = 0;
   sequence.failure.clear();
   sequence.holding.slot = *slot;
   ++liveSequences;
@@ -198,12 +199,9 @@ Status Engine::forkSequence(k3rt_sequence handle, k3rt_sequence &out) {
   // needs a page for that.
   uint32_t full = states.fullPages(source.length());
   uint32_t pages = states.pagesFor(source.length()) - full;
-  if (pages > states.freePages())
-    prefixes.makeRoom(pages);
-  if (pages > states.freePages())
-    return makeError(K3RT_OUT_OF_MEMORY,
-                     "a fork needs a cache page, 0 of %u are free",
-                     states.totalPages());
+  if (!makeRoom(pages))
+    return makeError(K3RT_OUT_OF_MEMORY, "a fork needs a cache page, %s",
+                     freePagesText().c_str());
   k3rt_sequence fork;
   K3RT_RETURN_IF_ERROR(createSequence(fork));
   K3RT_RETURN_IF_ERROR(findSequence(fork, made));
@@ -226,6 +224,9 @@ Status Engine::attachPrefix(k3rt_sequence handle, const int32_t *tokens,
     return makeError(K3RT_INVALID_ARGUMENT,
                      "sequence %lld is not empty: it has seen %llu tokens",
                      static_cast<long long>(handle), Word(sequence.length()));
+  outReused = 0;
+  if (unpromisedPages() == 0)
+    return Status(); // its last rows may need a page
   K3RT_RETURN_IF_ERROR(
       prefixes.attach(tokens, std::min(count, memory.maxContext),
                       sequence.holding, outReused));
@@ -243,6 +244,63 @@ Status Engine::storePrefix(k3rt_sequence handle) {
                        ? prefill.seconds / double(prefill.tokens)
                        : 1.0;
   return prefixes.store(sequence.tokens, sequence.holding, seconds);
+}
+
+uint32_t Engine::promisedPages(const Sequence &sequence) const {
+  return states.pagesToWrite(sequence.holding, sequence.length(),
+                             sequence.reserved);
+}
+
+bool Engine::makeRoom(uint64_t pages) {
+  uint64_t unpromised = unpromisedPages();
+  if (pages > unpromised)
+    prefixes.makeRoom(uint32_t(std::min<uint64_t>(
+        states.freePages() + (pages - unpromised), UINT32_MAX)));
+  return pages <= unpromisedPages();
+}
+
+uint32_t Engine::unpromisedPages() const {
+  uint32_t promised = 0;
+  for (const Sequence &sequence : sequences)
+    if (sequence.generation % 2 == 1)
+      promised += promisedPages(sequence);
+  return states.freePages() - std::min(promised, states.freePages());
+}
+
+std::string Engine::freePagesText() const {
+  uint32_t unpromised = unpromisedPages();
+  std::string text = formatText("%u of %u are free", states.freePages(),
+                                states.totalPages());
+  if (unpromised != states.freePages())
+    text += formatText(", %u of them reserved for sequences",
+                       states.freePages() - unpromised);
+  return text;
+}
+
+Status Engine::reserveSequence(k3rt_sequence handle, uint64_t tokens) {
+  uint32_t index;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  Sequence &sequence = sequences[index];
+  if (tokens > memory.maxContext)
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "%llu tokens exceed the context of %llu", Word(tokens),
+                     Word(memory.maxContext));
+  uint32_t has = promisedPages(sequence);
+  uint32_t wants = states.pagesToWrite(sequence.holding, sequence.length(),
+                                       tokens);
+  if (wants > has && !makeRoom(wants - has))
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "%llu tokens need %u more cache pages, %s", Word(tokens),
+                     wants - has, freePagesText().c_str());
+  sequence.reserved = tokens;
+  return Status();
+}
+
+const std::string &Engine::sequenceFailure(k3rt_sequence handle) const {
+  static const std::string none;
+  uint32_t index;
+  return findByHandle(sequences, handle, index) ? sequences[index].failure
+                                                : none;
 }
 
 Status Engine::takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out) {
@@ -323,14 +381,13 @@ Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
   uint32_t held = 0;
   for (int32_t page : sequence.holding.pages)
     held += states.pageUsers(page) == 1;
-  if (pages > held && pages - held > states.freePages())
-    prefixes.makeRoom(pages - held);
-  if (pages > held && pages - held > states.freePages())
+  uint32_t own = held + promisedPages(sequence);
+  uint32_t wanted = std::max(pages, states.pagesFor(sequence.reserved));
+  if (wanted > own && !makeRoom(wanted - own))
     return makeError(K3RT_OUT_OF_MEMORY,
-                     "restoring %llu tokens needs %u more cache pages, %u of "
-                     "%u are free",
-                     Word(snapshot.length()), pages - held, states.freePages(),
-                     states.totalPages());
+                     "restoring %llu tokens needs %u more cache pages, %s",
+                     Word(snapshot.length()), wanted - own,
+                     freePagesText().c_str());
   states.setPages(sequence.holding, 0);
   states.setPages(sequence.holding, pages);
   states.load(sequence.holding, snapshot.length(), snapshot.bytes.data());

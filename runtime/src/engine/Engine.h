@@ -15,6 +15,7 @@
 #include "runtime/src/exec/Executor.h"
 
 #include <memory>
+#include <tuple>
 
 namespace k3rt {
 
@@ -34,7 +35,16 @@ public:
   Status attachPrefix(k3rt_sequence handle, const int32_t *tokens,
                       uint64_t count, uint64_t &outReused);
   Status storePrefix(k3rt_sequence handle);
+  bool hasPrefixCache() const { return prefixes.enabled(); }
   PrefixCacheStats prefixStats() const { return prefixes.stats(); }
+  /// Changes whenever a new sequence might have room that it had not before.
+  std::tuple<uint32_t, uint32_t, uint64_t> room() const {
+    return {states.freeSlots(), unpromisedPages(), prefixes.stats().entries};
+  }
+  /// See k3rt_sequence_reserve.
+  Status reserveSequence(k3rt_sequence handle, uint64_t tokens);
+  /// Why a sequence cannot be continued; empty = it can, or is unknown.
+  const std::string &sequenceFailure(k3rt_sequence handle) const;
   Status takeSnapshot(k3rt_sequence handle, k3rt_snapshot &out);
   Status restoreSnapshot(k3rt_sequence handle, k3rt_snapshot snapshot);
   Status freeSnapshot(k3rt_snapshot handle);
@@ -56,6 +66,7 @@ private:
   struct Sequence {
     uint32_t generation = 0; ///< odd while live
     std::vector<int32_t> tokens; ///< all that the state has seen
+    uint64_t reserved = 0; ///< tokens that its pages are promised for
     Holding holding;
     std::string failure; ///< why the state is not to be used; empty = it is
 
@@ -87,6 +98,15 @@ private:
   k3rt_sequence handleOf(uint32_t index) const;
   Status checkSnapshotLimit(uint64_t bytes) const;
   k3rt_snapshot addSnapshot(std::vector<int32_t> tokens, Allocation copy);
+  /// Pages that a sequence may still take of those it was promised.
+  uint32_t promisedPages(const Sequence &sequence) const;
+  /// Free pages that no sequence was promised.
+  uint32_t unpromisedPages() const;
+  /// Frees cached prefixes until so many are; every call that takes pages
+  /// beyond the promises of its own sequences asks. False: there are too few.
+  bool makeRoom(uint64_t pages);
+  /// What messages say about that.
+  std::string freePagesText() const;
 
   Status prepare(const k3rt_batch &input);
   Status prepareRow(const k3rt_batch_row &input, uint32_t row);

@@ -64,21 +64,21 @@ Status Engine::prepare(const k3rt_batch &input) {
   rows.clear();
   firstRow.assign(1, 0);
   std::fill(inBatch.begin(), inBatch.end(), uint8_t(0));
-  uint64_t pages = 0;
+  uint64_t pages = 0, beyondPromises = 0;
   for (uint32_t i = 0; i < input.num_rows; ++i) {
     K3RT_RETURN_IF_ERROR(prepareRow(input.rows[i], i));
     const BatchRow &row = rows.back();
     const Sequence &sequence = sequences[row.sequence];
-    pages += states.pagesToWrite(sequence.holding, sequence.length(),
-                                 sequence.length() + row.numTokens);
+    uint32_t wanted = states.pagesToWrite(sequence.holding, sequence.length(),
+                                          sequence.length() + row.numTokens);
+    pages += wanted;
+    beyondPromises += wanted - std::min(wanted, promisedPages(sequence));
     firstRow.push_back(firstRow.back() + row.numLogitRows());
   }
-  if (pages > states.freePages())
-    prefixes.makeRoom(uint32_t(std::min<uint64_t>(pages, UINT32_MAX)));
-  if (pages > states.freePages())
+  if (!makeRoom(beyondPromises))
     return makeError(K3RT_OUT_OF_MEMORY,
-                     "the step needs %llu more cache pages, %u of %u are free",
-                     Word(pages), states.freePages(), states.totalPages());
+                     "the step needs %llu more cache pages, %s", Word(pages),
+                     freePagesText().c_str());
   rowStatus.assign(input.num_rows, K3RT_OK);
   return reserve(firstRow.back());
 }
@@ -114,7 +114,9 @@ Status Engine::prepareRow(const k3rt_batch_row &input, uint32_t row) {
   prepared.sequence = index;
   prepared.tokens = input.tokens;
   prepared.numTokens = input.num_tokens;
-  prepared.allLogits = input.all_logits != 0;
+  prepared.logits = input.all_logits == 0  ? Logits::last
+                    : input.all_logits > 0 ? Logits::all
+                                           : Logits::none;
   rows.push_back(prepared);
   return Status();
 }

@@ -21,10 +21,10 @@ void nextWindow(const std::vector<BatchRow> &batch, const WindowLimits &limits,
     WindowPart part;
     part.row = i;
     part.count = uint32_t(std::min<uint64_t>(row.remaining(), rowsLeft));
-    if (row.allLogits) {
+    if (row.logits == Logits::all) {
       part.count = std::min(part.count, logitsLeft);
       part.logitRows = part.count;
-    } else if (part.count == row.remaining()) {
+    } else if (row.logits == Logits::last && part.count == row.remaining()) {
       if (logitsLeft == 0)
         part.count -= 1; // the last token waits for the next window
       else

@@ -11,17 +11,21 @@
 
 namespace k3rt {
 
+/// After which tokens of a row logits are wanted.
+enum class Logits : uint8_t { none, last, all };
+
 /// One row of a batch on its way through the engine.
 struct BatchRow {
   uint32_t sequence = 0; ///< index in the engine
   const int32_t *tokens = nullptr;
   uint64_t numTokens = 0;
-  bool allLogits = false;
+  Logits logits = Logits::last;
   uint64_t done = 0; ///< tokens that have been run
 
   uint64_t remaining() const { return numTokens - done; }
   uint64_t numLogitRows() const {
-    return allLogits ? numTokens : (numTokens != 0 ? 1 : 0);
+    return logits == Logits::all ? numTokens
+                                 : logits == Logits::last && numTokens != 0;
   }
 };
 

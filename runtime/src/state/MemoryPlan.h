@@ -48,6 +48,10 @@ struct MemoryPlan {
   uint64_t outputs = 0; ///< logits of one program run
   uint64_t scratchPerThread = 0;
 
+  /// Cache pages that `tokens` take.
+  uint64_t pagesFor(uint64_t tokens) const {
+    return pageTokens ? (tokens + pageTokens - 1) / pageTokens : 0;
+  }
   uint64_t pageBytes() const { return kvPerToken * pageTokens; }
   /// All that memory_limit counts.
   uint64_t total() const {

@@ -41,6 +41,7 @@ public:
   void giveBack(Holding &holding);
   void copySlot(uint32_t from, uint32_t to);
 
+  uint32_t freeSlots() const { return uint32_t(slotStack.size()); }
   uint32_t freePages() const { return uint32_t(pageStack.size()); }
   uint32_t usedPages() const { return numPages - freePages(); }
   uint32_t totalPages() const { return numPages; }

@@ -2,7 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "test/unit/Runtime/TestEngine.h"
+#include "test/unit/Runtime/TestScheduler.h"
 
 #include <cmath>
 #include <random>
@@ -118,25 +118,6 @@ uint64_t planned(const std::string &model, uint32_t sequences,
     o.max_context = context;
   });
   return engine.stats().total_pages;
-}
-
-/// A limit under which the engine gets `pages` cache pages.
-uint64_t limitFor(const std::string &model, uint32_t sequences,
-                  uint64_t context, uint64_t pages) {
-  uint64_t low = 1, high = uint64_t(1) << 30;
-  while (low < high) {
-    uint64_t middle = (low + high) / 2;
-    TestEngine engine;
-    bool enough = engine.open(model,
-                              [&](auto &o) {
-                                o.max_sequences = sequences;
-                                o.max_context = context;
-                                o.memory_limit = middle;
-                              }) == K3RT_OK &&
-                  engine.stats().total_pages >= pages;
-    (enough ? high : low) = enough ? middle : middle + 1;
-  }
-  return low;
 }
 
 TEST_F(SequenceTest, OutOfPages) {

@@ -154,6 +154,25 @@ TEST_F(StepTest, RowsWithoutTokensAreUntouched) {
   EXPECT_EQ(engine.feed(idle, {5}), a.next(5));
 }
 
+TEST_F(StepTest, RowsThatWantNoLogits) {
+  TestEngine engine(model, [](auto &o) { o.poison = 1; });
+  k3rt_sequence a = engine.create(), b = engine.create();
+  Oracle x, y;
+  Tokens tokens = prompt(70, 8);
+  std::vector<k3rt_batch_row> rows = {{a, tokens.data(), 70, -1},
+                                      {b, tokens.data(), 3, 0}};
+  k3rt_batch batch = {rows.data(), 2};
+  k3rt_step_result result = {};
+  ASSERT_EQ(k3rt_step(engine.engine, &batch, &result), K3RT_OK);
+  EXPECT_EQ(result.num_logit_rows, 1u);
+  EXPECT_EQ(result.first_row[1], 0u);
+  EXPECT_EQ(Logits(result.logits, result.logits + result.vocab_size),
+            expected(y, slice(tokens, 0, 3)).back());
+  expected(x, tokens);
+  EXPECT_EQ(engine.states(a), statesOf(x));
+  EXPECT_EQ(engine.feed(a, {3}), x.next(3));
+}
+
 // More sequences, rows and logits than one program run takes.
 TEST_F(StepTest, BatchesLargerThanAProgram) {
   Options options;

@@ -18,10 +18,11 @@ std::vector<WindowPart> next(const std::vector<BatchRow> &batch,
   return window;
 }
 
-BatchRow row(uint64_t tokens, bool all = false, uint64_t done = 0) {
+BatchRow row(uint64_t tokens, Logits logits = Logits::last,
+             uint64_t done = 0) {
   BatchRow out;
   out.numTokens = tokens;
-  out.allLogits = all;
+  out.logits = logits;
   out.done = done;
   return out;
 }
@@ -45,8 +46,16 @@ TEST(Window, LastTokenWaitsForLogits) {
   ASSERT_EQ(window.size(), 1u);
 }
 
+TEST(Window, RowsWithoutLogitsNeedNoRoomForThem) {
+  auto window =
+      next({row(2), row(4, Logits::none), row(1, Logits::none)}, {16, 8, 1});
+  ASSERT_EQ(window.size(), 3u);
+  EXPECT_EQ(window[1].count, 4u);
+  EXPECT_EQ(window[1].logitRows, 0u);
+}
+
 TEST(Window, NothingLeft) {
-  EXPECT_TRUE(next({row(2, false, 2), row(0)}, {4, 4, 4}).empty());
+  EXPECT_TRUE(next({row(2, Logits::last, 2), row(0)}, {4, 4, 4}).empty());
   EXPECT_TRUE(next({}, {4, 4, 4}).empty());
 }
 
@@ -55,7 +64,7 @@ TEST(Window, RandomBatchesAreCoveredInOrder) {
   for (int round = 0; round < 2000; ++round) {
     std::vector<BatchRow> batch(1 + random() % 6);
     for (BatchRow &one : batch)
-      one = row(random() % 20, random() % 2 != 0);
+      one = row(random() % 20, Logits(random() % 3));
     WindowLimits limits = {uint32_t(1 + random() % 12),
                            uint32_t(1 + random() % 4),
                            uint32_t(1 + random() % 5)};
@@ -75,8 +84,9 @@ TEST(Window, RandomBatchesAreCoveredInOrder) {
         ASSERT_GE(part.count, 1u);
         ASSERT_LE(part.logitRows, part.count);
         bool ends = part.count == one.remaining();
+        bool last = one.logits == Logits::last && ends;
         EXPECT_EQ(part.logitRows,
-                  one.allLogits ? part.count : (ends ? 1u : 0u));
+                  one.logits == Logits::all ? part.count : (last ? 1u : 0u));
         one.done += part.count;
         logits[part.row] += part.logitRows;
         rows += part.count;

@@ -1,0 +1,332 @@
+//===- Scheduler.cpp - many requests on one engine -----------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/serve/Scheduler.h"
+#include "runtime/src/base/Process.h"
+
+#include <algorithm>
+
+namespace k3rt {
+
+using Word = unsigned long long;
+
+static constexpr uint64_t defaultPrefixInterval = 256;
+
+Scheduler::Scheduler(Engine &engine, const SchedulerOptions &given)
+    : engine(engine), options(given) {
+  if (options.tokenBudget == 0)
+    options.tokenBudget = engine.plan().prefillWindow;
+  if (options.maxRunning == 0)
+    options.maxRunning = engine.plan().slots;
+  if (options.prefixInterval == 0)
+    options.prefixInterval = defaultPrefixInterval;
+  storesPrefixes = engine.hasPrefixCache();
+}
+
+Scheduler::~Scheduler() {
+  for (auto &[place, request] : running)
+    (void)engine.freeSequence(request->sequence);
+}
+
+//===----------------------------------------------------------------------===//
+// From any thread. Of the engine only what never changes is used here.
+//===----------------------------------------------------------------------===//
+
+Status Scheduler::check(const RequestOptions &request,
+                        uint64_t &reserve) const {
+  const MemoryPlan &plan = engine.plan();
+  uint64_t length = request.prompt.size();
+  if (length == 0)
+    return Status(K3RT_INVALID_ARGUMENT, "the prompt is empty");
+  if (length > plan.maxContext)
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "the prompt has %llu tokens, the context is %llu",
+                     Word(length), Word(plan.maxContext));
+  auto vocab = int32_t(engine.artifact().index().model()->vocab_size());
+  for (uint64_t i = 0; i < length; ++i)
+    if (request.prompt[i] < 0 || request.prompt[i] >= vocab)
+      return makeError(K3RT_INVALID_ARGUMENT,
+                       "token %d at position %llu is not in [0, %d)",
+                       request.prompt[i], Word(i), vocab);
+  // The last token that is generated is not fed.
+  uint64_t room = plan.maxContext - length;
+  reserve = request.maxTokens == 0 || request.maxTokens - 1 > room
+                ? plan.maxContext
+                : length + request.maxTokens - 1;
+  uint64_t pages = plan.pagesFor(reserve);
+  if (pages > plan.pages)
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "%llu prompt tokens and up to %llu more need %llu cache "
+                     "pages, there are %u: it can never run",
+                     Word(length), Word(reserve - length + 1), Word(pages),
+                     plan.pages);
+  return Status();
+}
+
+Status Scheduler::submit(RequestOptions given, k3rt_request &out) {
+  auto request = std::make_unique<Request>();
+  K3RT_RETURN_IF_ERROR(check(given, request->reserve));
+  std::string error;
+  if (!request->sampler.init(
+          given.sampler, engine.artifact().index().model()->vocab_size(),
+          error))
+    return Status(K3RT_INVALID_ARGUMENT, error);
+  for (int32_t token : given.prompt)
+    request->sampler.observe(token);
+  request->options = std::move(given);
+  request->submitted = secondsNow();
+
+  std::lock_guard<std::mutex> lock(mutex);
+  if (options.maxWaiting != 0 && numWaiting >= options.maxWaiting)
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "%llu requests are waiting (max_waiting)",
+                     Word(numWaiting));
+  request->id = out = ++lastId;
+  live[out] = request->options.priority;
+  ++numWaiting;
+  submitted.push_back(std::move(request));
+  return Status();
+}
+
+Status Scheduler::cancel(k3rt_request request) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (live.find(request) == live.end())
+    return makeError(K3RT_INVALID_ARGUMENT, "no request %llu is in progress",
+                     Word(request));
+  cancelled.push_back(request);
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// The step
+//===----------------------------------------------------------------------===//
+
+void Scheduler::readInbox() {
+  std::vector<RequestPtr> arrived;
+  std::vector<Place> dropped;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    arrived.swap(submitted);
+    for (k3rt_request id : cancelled)
+      if (auto found = live.find(id); found != live.end())
+        dropped.push_back({found->second, id});
+    cancelled.clear();
+  }
+  for (RequestPtr &request : arrived) {
+    Place place = {request->options.priority, request->id};
+    waiting[place] = std::move(request);
+  }
+  std::sort(dropped.begin(), dropped.end());
+  for (size_t i = 0; i < dropped.size(); ++i) {
+    if (i != 0 && dropped[i].id == dropped[i - 1].id)
+      continue; // cancelled twice
+    for (Queue *queue : {&waiting, &running})
+      if (auto found = queue->find(dropped[i]); found != queue->end())
+        give(*found->second, -1, K3RT_FINISH_CANCELLED);
+  }
+  removeEnded();
+}
+
+/// All that the request will hold, or nothing.
+Status Scheduler::admit(Request &request) {
+  if (running.size() >= options.maxRunning)
+    return makeError(K3RT_OUT_OF_MEMORY, "%zu requests are running (max_running)",
+                     running.size());
+  K3RT_RETURN_IF_ERROR(engine.createSequence(request.sequence));
+  const std::vector<int32_t> &prompt = request.options.prompt;
+  Status status = engine.attachPrefix(request.sequence, prompt.data(),
+                                      prompt.size(), request.reused);
+  request.fed = request.reused;
+  if (status.ok())
+    status = engine.reserveSequence(request.sequence, request.reserve);
+  if (!status.ok())
+    (void)engine.freeSequence(request.sequence);
+  return status;
+}
+
+/// In order, and none before one that has to wait: it would never come to run
+/// while smaller ones take what becomes free.
+void Scheduler::start() {
+  while (!waiting.empty()) {
+    Request &request = *waiting.begin()->second;
+    auto room = std::make_pair(engine.room(), running.size());
+    if (request.id == blocked && room == blockedRoom)
+      break;
+    if (Status status = admit(request); !status.ok()) {
+      blocked = request.id;
+      blockedRoom = room;
+      latest.waitingFor = status.message();
+      break;
+    }
+    request.started = secondsNow();
+    running.insert(waiting.extract(waiting.begin()));
+    std::lock_guard<std::mutex> lock(mutex);
+    --numWaiting;
+  }
+  if (waiting.empty())
+    latest.waitingFor.clear();
+  latest.waitingSeconds =
+      waiting.empty() ? 0
+                      : secondsNow() - waiting.begin()->second->submitted;
+}
+
+void Scheduler::formBatch() {
+  std::vector<Request *> requests;
+  std::vector<Demand> demands;
+  for (auto &[place, request] : running) {
+    bool decodes = request->decodes();
+    uint64_t left = request->options.prompt.size() - request->fed;
+    if (storesPrefixes) // a window ends where the state is to be stored
+      left = std::min(left, options.prefixInterval -
+                                request->fed % options.prefixInterval);
+    requests.push_back(request.get());
+    demands.push_back({decodes ? 1 : left, decodes, request->lastServed});
+  }
+  std::vector<uint64_t> granted;
+  shareBudget(demands, options.tokenBudget, granted);
+  batch.clear();
+  // Single tokens first: they fit into the first program run, whatever follows.
+  for (bool decodes : {true, false})
+    for (size_t i = 0; i < demands.size(); ++i)
+      if (granted[i] != 0 && demands[i].decode == decodes)
+        batch.push_back({requests[i], granted[i], decodes});
+  rows.clear();
+  for (const Served &served : batch) {
+    Request &request = *served.request;
+    const int32_t *tokens = served.decodes
+                                ? &request.newest
+                                : request.options.prompt.data() + request.fed;
+    bool last = served.decodes ||
+                request.fed + served.count == request.options.prompt.size();
+    rows.push_back({request.sequence, tokens, served.count, last ? 0 : -1});
+  }
+}
+
+Status Scheduler::step() {
+  readInbox();
+  start();
+  formBatch();
+  latest.rows = latest.prefillTokens = latest.decodeTokens = 0;
+  Status outcome;
+  if (!batch.empty())
+    outcome = runBatch();
+  latest.running = running.size();
+  latest.waiting = waiting.size();
+  return outcome;
+}
+
+Status Scheduler::runBatch() {
+  ++steps;
+  k3rt_batch input = {rows.data(), uint32_t(rows.size())};
+  k3rt_step_result result = {};
+  Status status = engine.step(input, result);
+  bool happened = status.ok() || status.code() == K3RT_NON_FINITE;
+  if (!happened && status.code() != K3RT_INTERNAL)
+    return status; // nothing has changed
+  for (size_t i = 0; i < batch.size(); ++i) {
+    Request &request = *batch[i].request;
+    latest.rows += batch[i].count;
+    (batch[i].decodes ? latest.decodeTokens : latest.prefillTokens) +=
+        batch[i].count;
+    request.lastServed = steps;
+    request.fed += batch[i].count;
+    bool well = happened && result.row_status[i] == K3RT_OK;
+    if (well && storesPrefixes && !batch[i].decodes &&
+        (request.fed == request.options.prompt.size() ||
+         request.fed % options.prefixInterval == 0))
+      (void)engine.storePrefix(request.sequence);
+    if (!well)
+      give(request, -1, K3RT_FINISH_FAILED,
+           engine.sequenceFailure(request.sequence));
+    else if (result.first_row[i] != result.first_row[i + 1])
+      choose(request,
+             result.logits + result.first_row[i] * uint64_t(result.vocab_size));
+  }
+  removeEnded();
+  return Status();
+}
+
+void Scheduler::choose(Request &request, const float *logits) {
+  std::string error;
+  int32_t token = -1;
+  if (!request.sampler.sample(logits, token, error))
+    return give(request, -1, K3RT_FINISH_FAILED, error);
+  request.newest = token;
+  if (request.generated++ == 0)
+    request.firstToken = secondsNow();
+  const RequestOptions &given = request.options;
+  k3rt_finish finish = K3RT_NOT_FINISHED;
+  if (std::find(given.stopIds.begin(), given.stopIds.end(), token) !=
+      given.stopIds.end())
+    finish = K3RT_FINISH_STOP;
+  else if (request.generated == given.maxTokens)
+    finish = K3RT_FINISH_LENGTH;
+  else if (request.fed == engine.plan().maxContext)
+    finish = K3RT_FINISH_CONTEXT;
+  // The next turn of a conversation begins with this one.
+  if (finish != K3RT_NOT_FINISHED && storesPrefixes && request.generated > 1)
+    (void)engine.storePrefix(request.sequence);
+  give(request, token, finish);
+}
+
+//===----------------------------------------------------------------------===//
+// Events and ends
+//===----------------------------------------------------------------------===//
+
+void Scheduler::give(Request &request, int32_t token, k3rt_finish finish,
+                     const std::string &error) {
+  if (finish != K3RT_NOT_FINISHED)
+    ended.push_back({request.options.priority, request.id});
+  Event event;
+  event.error = error;
+  k3rt_request_event &fields = event.event;
+  fields.size = sizeof(fields);
+  fields.request = request.id;
+  fields.token = token;
+  fields.finish = finish;
+  fields.prompt_tokens = request.options.prompt.size();
+  fields.reused_tokens = request.reused;
+  fields.num_tokens = request.generated;
+  if (request.started != 0)
+    fields.start_seconds = request.started - request.submitted;
+  if (request.firstToken != 0)
+    fields.first_token_seconds = request.firstToken - request.submitted;
+  fields.seconds = secondsNow() - request.submitted;
+  if (!options.onEvent) {
+    events.push_back(std::move(event));
+    return;
+  }
+  if (finish == K3RT_FINISH_FAILED)
+    fields.error = event.error.c_str();
+  options.onEvent(options.user, &fields);
+}
+
+const k3rt_request_event &Scheduler::poll() {
+  polled = {};
+  polled.event.size = sizeof(polled.event);
+  polled.event.token = -1;
+  if (!events.empty()) {
+    polled = std::move(events.front());
+    events.pop_front();
+    if (polled.event.finish == K3RT_FINISH_FAILED)
+      polled.event.error = polled.error.c_str();
+  }
+  return polled.event;
+}
+
+void Scheduler::removeEnded() {
+  for (const Place &place : ended) {
+    bool waited = waiting.erase(place) != 0;
+    if (auto found = running.find(place); found != running.end()) {
+      (void)engine.freeSequence(found->second->sequence);
+      running.erase(found);
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    live.erase(place.id);
+    numWaiting -= waited;
+  }
+  ended.clear();
+}
+
+} // namespace k3rt
