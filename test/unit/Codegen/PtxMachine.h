@@ -12,15 +12,18 @@
 #include <vector>
 
 /// An interpreter for the PTX that the GPU code generator makes, so that kernels can be compared with the reference on
-/// machines without a GPU. Threads run one after the other up to the next barrier, shuffle or matrix instruction, blocks
-/// in a random order. It is stricter than a GPU:
+/// machines without a GPU. Blocks run one after the other in a random order; in a block, warps take turns at random, and
+/// what is asynchronous (cp.async, bulk copies, wgmma) happens as early or as late as the seed decides. It is stricter
+/// than a GPU:
 ///  - every access must lie in memory that the caller has allowed, be aligned, and not write where that is forbidden;
 ///    ld.global.nc must not read memory that the kernel may write;
 ///  - shared memory that is read must have been written, and accesses of different threads to the same byte, one of them
-///    a write, must have a barrier between them (a warp's own barrier or shuffle orders that warp);
+///    a write, must be ordered: by barriers, mbarriers, waits for copies, or inside a warp by the warp's barrier;
+///  - what ordinary stores have written is read by wgmma and bulk copies only after fence.proxy.async;
 ///  - the threads named by a shuffle's or matrix instruction's mask must all arrive at the same instruction, and no thread
-///    may leave while others wait at a barrier.
-/// Approximate instructions (ex2.approx and the like) give the correctly rounded value, and nothing is said about time.
+///    may leave while others wait at a barrier; a block ends only when its wgmma and bulk copies have been waited for.
+/// Approximate instructions (ex2.approx and the like) give the correctly rounded value, tensor cores the exact sum of an
+/// instruction's products rounded once; clusters have one block; and nothing is said about time.
 namespace k3::test {
 
 /// What the kernel did wrong, or an instruction that the machine does not know, with the line of PTX.
@@ -30,6 +33,18 @@ public:
 };
 
 struct PtxProgram;
+
+/// What stands in for a CUtensorMap as a kernel parameter.
+struct alignas(64) PtxTensorMap {
+  static constexpr std::uint64_t mark = 0x50414d524f534e54;
+  std::uint64_t magic = mark;
+  const void *address = nullptr;
+  std::uint32_t elementBytes = 2, rank = 2, swizzleBytes = 0;
+  /// As cuTensorMapEncodeTiled takes them: innermost dimension first, in elements; strides in bytes from dimension 1 on.
+  std::uint32_t sizes[5] = {}, box[5] = {};
+  std::uint64_t strides[4] = {};
+};
+static_assert(sizeof(PtxTensorMap) == 128);
 
 class PtxMachine {
 public:

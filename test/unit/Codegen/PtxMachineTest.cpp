@@ -260,4 +260,228 @@ TEST(PtxMachine, MatrixInstructions) {
     }
 }
 
+//===----------------------------------------------------------------------===//
+// What runs beside the threads
+//===----------------------------------------------------------------------===//
+
+struct Steps {
+  std::string waitForCopies = R"(
+{
+.reg .pred P1;
+LAB_WAIT:
+mbarrier.try_wait.parity.shared.b64 P1, [smem+16384], 0, 10000000;
+@P1 bra.uni DONE;
+bra.uni LAB_WAIT;
+DONE:
+}
+)";
+  std::string fence = "fence.proxy.async.shared::cta;", waitForMatrices = "wgmma.wait_group.sync.aligned 0;";
+  std::string bytes = "8192";
+};
+
+/// 64 x 16 products of A [64, 64] and B [16, 64] (bf16, 128-byte swizzle): A by a tensor copy, B by ordinary stores.
+std::string warpgroupBody(const Steps &steps) {
+  std::string body = R"(
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  mov.b64 %rd3, k_param_2;
+  cvta.param.u64 %rd3, %rd3;
+  mov.u32 %r1, %tid.x;
+  setp.ne.s32 %p1, %r1, 0;
+  mov.b32 %r2, 0;
+  @%p1 bra $L__BB0_1;
+  mbarrier.init.shared.b64 [smem+16384], 1;
+  fence.mbarrier_init.release.cluster;
+  mbarrier.arrive.expect_tx.shared.b64 %rd4, [smem+16384], )" + steps.bytes + R"(;
+  mov.b64 %rd5, smem;
+  cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%rd5], [%rd3, {%r2, %r2}], [smem+16384];
+$L__BB0_1:
+  // 128 threads: 16 bytes of B each, swizzled
+  shr.u32 %r3, %r1, 3;
+  and.b32 %r4, %r1, 7;
+  and.b32 %r5, %r3, 7;
+  xor.b32 %r4, %r4, %r5;
+  shl.b32 %r3, %r3, 7;
+  shl.b32 %r4, %r4, 4;
+  add.s32 %r3, %r3, %r4;
+  mul.wide.u32 %rd6, %r1, 16;
+  add.s64 %rd6, %rd1, %rd6;
+  ld.global.nc.v4.b32 {%r4, %r5, %r6, %r7}, [%rd6];
+  st.shared.v4.b32 [%r3+8192], {%r4, %r5, %r6, %r7};
+)" + steps.fence + R"(
+  bar.sync 0;
+)" + steps.waitForCopies + R"(
+  mov.b64 %rd7, 4611686293305360384; // stride 1024, swizzle 128
+  mov.b64 %rd8, 4611686293305360896; // 8192 / 16 further
+  wgmma.fence.sync.aligned;
+)";
+  for (int i = 0; i < 8; ++i)
+    body += "mov.b32 %r" + std::to_string(10 + i) + ", 0f00000000;\n";
+  for (int k = 0; k < 4; ++k)
+    body += R"({
+.reg .pred p;
+setp.ne.b32 p, 1, 0;
+wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%r10, %r11, %r12, %r13, %r14, %r15, %r16, %r17}, %rd7, %rd8, p, 1, 1, 0, 0;
+}
+  add.s64 %rd7, %rd7, 2;
+  add.s64 %rd8, %rd8, 2;
+)";
+  return body + "wgmma.commit_group.sync.aligned;\n" + steps.waitForMatrices + R"(
+  mul.wide.u32 %rd6, %r1, 32;
+  add.s64 %rd6, %rd2, %rd6;
+  st.global.v4.b32 [%rd6], {%r10, %r11, %r12, %r13};
+  st.global.v4.b32 [%rd6+16], {%r14, %r15, %r16, %r17};
+  ret;
+)";
+}
+
+float valueOf(std::uint16_t bits) {
+  std::uint32_t wide = std::uint32_t(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+struct WarpgroupRun {
+  std::vector<std::uint16_t> a, b;
+  std::vector<float> c = std::vector<float>(1024, NAN);
+  WarpgroupRun() : a(64 * 64), b(16 * 64) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      a[i] = static_cast<std::uint16_t>(0x3F80 + i * 37 % 61 + (i % 3 ? 0 : 0x8000));
+    for (std::size_t i = 0; i < b.size(); ++i)
+      b[i] = static_cast<std::uint16_t>(0x3F80 + i * 23 % 53 + (i % 5 ? 0 : 0x8000));
+  }
+  std::string run(const Steps &steps, unsigned seed) {
+    PtxMachine machine(entry(".param .u64 k_param_0, .param .u64 k_param_1, .param .align 64 .b8 k_param_2[128]",
+                             warpgroupBody(steps)));
+    machine.allow(a.data(), a.size() * 2, false);
+    machine.allow(b.data(), b.size() * 2, false);
+    machine.allow(c.data(), c.size() * 4, true);
+    PtxTensorMap map;
+    map.address = a.data();
+    map.sizes[0] = 64, map.sizes[1] = 60; // the last rows are outside: zero
+    map.box[0] = map.box[1] = 64;
+    map.strides[0] = 128;
+    map.swizzleBytes = 128;
+    return errorOf(machine, {"k", {1, 1, 1}, 128, 16384 + 8, {pointer(b), pointer(c), bytesOf(&map, sizeof map)}, seed});
+  }
+};
+
+TEST(PtxMachine, MultipliesWhatTensorCopiesBring) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    WarpgroupRun test;
+    ASSERT_EQ(test.run({}, seed), "");
+    for (int thread = 0; thread < 128; ++thread)
+      for (int i = 0; i < 8; ++i) {
+        int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + thread % 4 * 2 + i % 2;
+        double sum = 0;
+        for (int k = 0; k < 64 && row < 60; ++k)
+          sum += double(valueOf(test.a[row * 64 + k])) * valueOf(test.b[column * 64 + k]);
+        EXPECT_NEAR(test.c[thread * 8 + i], sum, 1e-4) << row << ", " << column;
+      }
+  }
+}
+
+TEST(PtxMachine, FindsMissingWaits) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    Steps steps;
+    steps.waitForCopies = "";
+    EXPECT_NE(WarpgroupRun().run(steps, seed).find("wgmma reads what an asynchronous copy has written"), std::string::npos);
+    steps = {};
+    steps.fence = "";
+    EXPECT_NE(WarpgroupRun().run(steps, seed).find("no fence.proxy.async"), std::string::npos);
+    steps = {};
+    steps.waitForMatrices = "";
+    EXPECT_NE(WarpgroupRun().run(steps, seed).find("has not waited for"), std::string::npos);
+    steps = {};
+    steps.bytes = "8208";
+    EXPECT_NE(WarpgroupRun().run(steps, seed).find("never come"), std::string::npos);
+  }
+}
+
+/// One thread of warp 0 copies 64 bytes again and again into one place, warp 1 reads them.
+std::string ringBody(const std::string &release) {
+  return R"(
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  mov.u32 %r1, %tid.x;
+  setp.ne.s32 %p1, %r1, 0;
+  @%p1 bra $L__BB0_1;
+  mbarrier.init.shared.b64 [smem+64], 1;
+  mbarrier.init.shared.b64 [smem+72], 1;
+$L__BB0_1:
+  bar.sync 0;
+  mov.b32 %r2, 0;
+  setp.gt.s32 %p2, %r1, 31;
+  @%p2 bra $L__BB0_4;
+  @%p1 ret;
+$L__BB0_2:
+  and.b32 %r3, %r2, 1;
+  xor.b32 %r3, %r3, 1;
+  {
+  .reg .pred P1;
+  LAB_WAIT:
+  mbarrier.try_wait.parity.shared.b64 P1, [smem+72], %r3, 10000000;
+  @P1 bra.uni DONE;
+  bra.uni LAB_WAIT;
+  DONE:
+  }
+  mbarrier.arrive.expect_tx.shared.b64 _, [smem+64], 64;
+  mov.b32 %r4, smem;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 64, [smem+64];
+  add.s64 %rd1, %rd1, 64;
+  add.s32 %r2, %r2, 1;
+  setp.lt.s32 %p3, %r2, 5;
+  @%p3 bra $L__BB0_2;
+  ret;
+$L__BB0_4:
+  add.s32 %r5, %r1, -32;
+  setp.gt.s32 %p4, %r5, 15;
+  shl.b32 %r6, %r5, 2;
+  mov.b32 %r7, 0f00000000;
+$L__BB0_5:
+  and.b32 %r3, %r2, 1;
+  {
+  .reg .pred P1;
+  LAB_WAIT:
+  mbarrier.try_wait.parity.shared.b64 P1, [smem+64], %r3, 10000000;
+  @P1 bra.uni DONE;
+  bra.uni LAB_WAIT;
+  DONE:
+  }
+  @%p4 bra $L__BB0_6;
+  ld.shared.b32 %r8, [%r6];
+  add.f32 %r7, %r7, %r8;
+$L__BB0_6:
+  bar.warp.sync -1;
+  setp.ne.s32 %p5, %r5, 0;
+)" + release + R"(
+  add.s32 %r2, %r2, 1;
+  setp.lt.s32 %p3, %r2, 5;
+  @%p3 bra $L__BB0_5;
+  mul.wide.s32 %rd3, %r5, 4;
+  add.s64 %rd3, %rd2, %rd3;
+  @!%p4 st.global.b32 [%rd3], %r7;
+  ret;
+)";
+}
+
+TEST(PtxMachine, RingOfBulkCopies) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    std::vector<float> x(80), y(16);
+    for (int i = 0; i < 80; ++i)
+      x[i] = static_cast<float>(i * i % 17);
+    auto run = [&](const std::string &release) {
+      PtxMachine machine(entry(".param .u64 k_param_0, .param .u64 k_param_1", ringBody(release)));
+      machine.allow(x.data(), 320, false);
+      machine.allow(y.data(), 64, true);
+      return errorOf(machine, {"k", {1, 1, 1}, 64, 80, {pointer(x), pointer(y)}, seed});
+    };
+    ASSERT_EQ(run("@!%p5 mbarrier.arrive.shared.b64 _, [smem+72];"), "");
+    for (int i = 0; i < 16; ++i)
+      EXPECT_EQ(y[i], x[i] + x[i + 16] + x[i + 32] + x[i + 48] + x[i + 64]);
+    EXPECT_NE(run("").find("never come"), std::string::npos);
+  }
+}
+
 } // namespace
