@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "test/unit/Codegen/KernelHarness.h"
+#include "dialects/k3/IR/ModelAttrs.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Codegen/Common/Kernels.h"
+#include "lib/Codegen/GPU/GPUPipeline.h"
 #include "lib/Support/Registration.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -214,6 +216,10 @@ KernelSpec &KernelSpec::attr(std::string text) {
   attrs.push_back(std::move(text));
   return *this;
 }
+KernelSpec &KernelSpec::inPhases(std::vector<std::string> names) {
+  phases = std::move(names);
+  return *this;
+}
 
 std::string KernelSpec::text(const CompileOptions &options) const {
   std::string parameters, results, returned;
@@ -291,16 +297,20 @@ static std::vector<std::vector<int>> getDynamicDims(mlir::func::FuncOp func) {
   return dims;
 }
 
+/// Position among the arguments that are tensors.
+static unsigned getTensorNumber(mlir::BlockArgument argument) {
+  return static_cast<unsigned>(
+      llvm::count_if(argument.getOwner()->getArguments().take_front(argument.getArgNumber()),
+                     [](mlir::BlockArgument before) { return llvm::isa<mlir::RankedTensorType>(before.getType()); }));
+}
+
 static GridAxis makeGridAxis(mlir::Operation *root, llvm::StringRef dimension, Index tile) {
   GridAxis axis;
   axis.tile = tile;
   for (mlir::OpOperand &operand : root->getOpOperands())
     for (auto [dim, name] : llvm::enumerate(mlir::k3::getDimNames(root, operand.getOperandNumber())))
       if (name.name == dimension && !name.atLeast && axis.dim < 0) {
-        auto argument = llvm::cast<mlir::BlockArgument>(operand.get());
-        axis.argument = llvm::count_if(
-            argument.getOwner()->getArguments().take_front(argument.getArgNumber()),
-            [](mlir::BlockArgument before) { return llvm::isa<mlir::RankedTensorType>(before.getType()); });
+        axis.argument = getTensorNumber(llvm::cast<mlir::BlockArgument>(operand.get()));
         axis.dim = static_cast<int>(dim);
       }
   return axis;
@@ -359,9 +369,116 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
   return kernel;
 }
 
+namespace {
+
+/// A kernel compiled for a GPU.
+struct GpuCode {
+  gpu::Kernel kernel;
+  std::string cubin;
+  std::vector<GridAxis> grid;
+  std::vector<std::vector<int>> dynamicDims;
+  mlir::k3::KernelConfigAttr config;
+  int boundaries = -1; ///< argument `cu`
+};
+
+} // namespace
+
+/// Configures and, if `wanted` likes the config, compiles the kernel of `source`. Null without an error in `messages`:
+/// not wanted.
+static std::optional<GpuCode> compileForGpu(const std::string &source, const mlir::k3::GpuTarget &target,
+                                            mlir::k3::Phase phase, bool generic,
+                                            llvm::function_ref<bool(mlir::k3::KernelConfigAttr)> wanted) {
+  mlir::MLIRContext &context = getContext();
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(source, &context);
+  if (!module)
+    return std::nullopt;
+  (*module)->setAttr(mlir::k3::targetAttrName, target.toAttr(&context));
+  auto func = *module->getOps<mlir::func::FuncOp>().begin();
+  func->setAttr(mlir::k3::kPhaseAttr, mlir::k3::PhaseAttr::get(&context, phase));
+  mlir::PassManager configure(&context);
+  mlir::k3::buildGpuConfigurePipeline(configure, generic);
+  if (mlir::failed(configure.run(*module)))
+    return std::nullopt;
+  auto root = *mlir::k3::getKernelRoot(func);
+  GpuCode code;
+  code.config = mlir::k3::getKernelConfig(root);
+  if (!wanted(code.config))
+    return std::nullopt;
+  code.dynamicDims = getDynamicDims(func);
+  for (mlir::OpOperand &operand : root->getOpOperands())
+    if (mlir::k3::getOperandName(root, operand.getOperandNumber()) == "cu")
+      code.boundaries = static_cast<int>(getTensorNumber(llvm::cast<mlir::BlockArgument>(operand.get())));
+  if (code.config.getGrid().empty())
+    for (auto [tile, loop] : llvm::zip_equal(code.config.getTiles(), mlir::k3::getLoopNames(root)))
+      code.grid.push_back(makeGridAxis(root, loop, tile));
+  for (mlir::k3::GridDimAttr dim : code.config.getGrid())
+    code.grid.push_back(makeGridAxis(root, dim.getName(), dim.getTile()));
+  gpu::Kernel &kernel = code.kernel;
+  kernel.op = root->getName().getStringRef().str();
+  kernel.strategy = code.config.getStrategy().str();
+  kernel.entry = func.getName().str();
+  kernel.threads = static_cast<std::uint32_t>(code.config.getThreads());
+  kernel.cluster = static_cast<std::uint32_t>(code.config.getCluster());
+  for (mlir::k3::TensorMapAttr map : code.config.getTensorMaps())
+    kernel.tensorMaps.push_back({static_cast<std::uint32_t>(map.getBinding()),
+                                 {map.getBox().begin(), map.getBox().end()},
+                                 static_cast<std::uint32_t>(map.getSwizzle())});
+
+  mlir::PassManager pipeline(&context);
+  mlir::k3::buildGpuKernelsPipeline(pipeline);
+  if (mlir::failed(pipeline.run(*module)))
+    return std::nullopt;
+  kernel.dynamicSharedBytes = static_cast<std::uint32_t>(mlir::k3::getSharedBytes(*module, kernel.entry));
+  auto cubin = mlir::k3::emitCubin(*module, target, {kernel.entry});
+  if (mlir::failed(cubin))
+    return std::nullopt;
+  code.cubin.assign(cubin->bytes.begin(), cubin->bytes.end());
+  const mlir::k3::KernelResources &resources = cubin->resources.front();
+  kernel.registers = static_cast<std::uint32_t>(resources.registers);
+  kernel.staticSharedBytes = static_cast<std::uint32_t>(resources.staticSharedBytes);
+  kernel.spillBytes = static_cast<std::uint32_t>(resources.spillBytes);
+  kernel.stackBytes = static_cast<std::uint32_t>(resources.stackBytes);
+  return code;
+}
+
 std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOptions &options) const {
-  ADD_FAILURE() << "no code generation for " << options;
-  return nullptr;
+  std::string source = text(options), messages;
+  mlir::ScopedDiagnosticHandler handler(&getContext(), [&](mlir::Diagnostic &diagnostic) {
+    messages += diagnostic.str() + "\n";
+    return mlir::success();
+  });
+  llvm::Expected<mlir::k3::GpuTarget> target = mlir::k3::GpuTarget::parse(options.target);
+  if (!target) {
+    ADD_FAILURE() << llvm::toString(target.takeError());
+    return nullptr;
+  }
+  std::unique_ptr<CompiledKernel> kernel(new CompiledKernel);
+  kernel->destinations = outs.size();
+  std::vector<mlir::Attribute> configs;
+  auto isNew = [&](mlir::k3::KernelConfigAttr config) {
+    bool known = llvm::is_contained(configs, mlir::Attribute(config));
+    configs.push_back(config);
+    return !known;
+  };
+  std::vector<std::pair<mlir::k3::Phase, bool>> ways; // phase, decomposed
+  if (!options.forceGeneric)
+    for (const std::string &phase : phases)
+      ways.emplace_back(phase == "decode" ? mlir::k3::Phase::decode : mlir::k3::Phase::prefill, false);
+  ways.emplace_back(mlir::k3::Phase::prefill, true);
+  for (auto [phase, generic] : ways) {
+    messages.clear();
+    std::optional<GpuCode> code = compileForGpu(source, *target, phase, generic, isNew);
+    if (!code && !messages.empty())
+      ADD_FAILURE() << messages << source;
+    if (!code)
+      continue;
+    kernel->dynamicDims = code->dynamicDims;
+    kernel->variants.push_back({CaseExport::get()->addKernel(code->kernel, code->cubin), code->grid,
+                                phase == mlir::k3::Phase::decode ? code->boundaries : -1});
+  }
+  if (kernel->variants.empty())
+    return nullptr;
+  return kernel; // one way that does not compile must not keep the others from the GPU
 }
 
 CompiledKernel::~CompiledKernel() {
@@ -392,9 +509,17 @@ void CompiledKernel::run(const std::vector<Array> &arrays, const std::vector<Ind
   scalars.insert(scalars.end(), indices.begin(), indices.end());
   if (CaseExport *cases = CaseExport::get()) {
     std::vector<gpu::Variant> launches;
-    for (const GpuVariant &variant : variants)
+    for (const GpuVariant &variant : variants) {
+      if (variant.boundaries >= 0) {
+        std::vector<std::int32_t> cu = arrays[variant.boundaries].ints(), oneEach(cu.size());
+        std::iota(oneEach.begin(), oneEach.end(), 0);
+        if (cu != oneEach)
+          continue;
+      }
       launches.push_back({variant.kernel, countWorkgroups(variant.grid, arrays, 1)});
-    cases->addRun(launches, arrays, destinations, scalars);
+    }
+    if (!launches.empty())
+      cases->addRun(launches, arrays, destinations, scalars);
     return;
   }
 

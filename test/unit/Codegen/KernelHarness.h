@@ -69,6 +69,8 @@ public:
   /// For export only: of any size, has no memory here. Poisoned, or filled with `period` values drawn, repeated.
   static Array onDevice(std::string dtype, Shape shape);
   static Array onDevice(std::string dtype, Shape shape, gpu::Draw draw, Index period);
+  /// Another one with the same contents.
+  static Array onDevice(const Array &like) { return Array(like.type, like.dims, like.remote); }
 
   const Shape &shape() const { return dims; }
   const std::string &dtype() const { return type; }
@@ -129,6 +131,9 @@ public:
   KernelSpec &optional(std::string keyword, const Array &array, std::vector<int> dynamic = {});
   KernelSpec &out(const Array &array, std::vector<int> dynamic = {});
   KernelSpec &attr(std::string text);
+  /// Phases ("prefill", "decode") to compile for; both unless said. A kernel for decoding is left out of runs that bring
+  /// other than one token for each sequence.
+  KernelSpec &inPhases(std::vector<std::string> names);
 
   std::string text(const CompileOptions &options) const;
   /// Null, with a test failure, if it does not compile.
@@ -143,7 +148,7 @@ private:
   static Operand makeOperand(const Array &array, const std::vector<int> &dynamic);
   std::string op;
   std::vector<Operand> ins, optionals, outs;
-  std::vector<std::string> attrs;
+  std::vector<std::string> attrs, phases{"prefill", "decode"};
 };
 
 /// Workgroups along one axis of a kernel's grid.
@@ -170,6 +175,8 @@ private:
   struct GpuVariant {
     std::uint32_t kernel; ///< in the case file
     std::vector<GridAxis> grid;
+    /// Decoding, every sequence brings one token: argument that has the boundaries, which must say so. -1: any batch.
+    int boundaries = -1;
   };
   static std::array<std::uint32_t, 3> countWorkgroups(const std::vector<GridAxis> &grid,
                                                       const std::vector<Array> &arrays, Index least);

@@ -1,0 +1,487 @@
+//===- SpeedCases.cpp - ops at the sizes whose times matter ----------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// Traffic counts every input that is used and every output once. Operations are those of the op as it is defined, a
+// product of f32 inputs on bf16 units being three.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Reference/AttnRes.h"
+#include "lib/Reference/Common.h"
+#include "lib/Reference/Kda.h"
+#include "lib/Reference/LatentMoe.h"
+#include "lib/Reference/Mla.h"
+#include "lib/Reference/MxFp4.h"
+#include "test/gpu/cases/DrawnTensor.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace k3;
+using namespace k3::test;
+
+namespace {
+
+// Sums of some thousand f32 terms, added by tensor cores, which truncate.
+constexpr double productTolerance = 2e-5;
+constexpr double tolerance = 1e-5;
+
+const CompileOptions target{"nvidia-sm90a", false, {}};
+
+double bytesOf(const Array &array) {
+  return static_cast<double>(array.elements()) * static_cast<double>(gpu::elementBytes(array.dtype()));
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+struct LinearCase {
+  const char *name;
+  Index rows, k, n;
+  bool bf16Inputs;
+};
+
+class Linear : public ::testing::TestWithParam<LinearCase> {};
+
+TEST_P(Linear, Speed) {
+  LinearCase c = GetParam();
+  DrawnTensor x = DrawnTensor::normal("f32", {c.rows, c.k}), weight = DrawnTensor::normal("bf16", {c.n, c.k});
+  Array out = Array::onDevice("f32", {c.rows, c.n});
+  KernelSpec spec("k3.linear");
+  spec.in(x.array(), {0}).in(weight.array()).out(out, {0}).inPhases({c.rows > 64 ? "prefill" : "decode"});
+  if (c.bf16Inputs)
+    spec.attr("bf16_x");
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({x.array(), weight.array(), out});
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index row : {Index(0), c.rows / 2, c.rows - 1})
+    for (Index column : {Index(0), Index(1), c.n / 3, c.n - 1}) {
+      Vec input = x.slice(row * c.k, c.k);
+      if (c.bf16Inputs)
+        input = gpu::decode("bf16", gpu::encode("bf16", input).data(), input.size());
+      positions.push_back(row * c.n + column);
+      expected.push_back(ref::linear(input, weight.slice(column * c.k, c.k), 1, c.k, 1)[0]);
+    }
+  expectAt(out, positions, expected, productTolerance);
+  double products = 2.0 * static_cast<double>(c.rows * c.k) * static_cast<double>(c.n);
+  measure(bytesOf(x.array()) + bytesOf(weight.array()) + bytesOf(out), products * (c.bf16Inputs ? 1 : 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Speed, Linear,
+    ::testing::Values(LinearCase{"square", 8192, 8192, 8192, true}, LinearCase{"square_f32", 8192, 8192, 8192, false},
+                      LinearCase{"k3_qkv", 8192, 7168, 12288, true}, LinearCase{"kimi_qkv", 8192, 2304, 4096, true},
+                      LinearCase{"k3_head_1", 1, 7168, 163840, false}, LinearCase{"k3_qkv_1", 1, 7168, 12288, false},
+                      LinearCase{"kimi_head_1", 1, 2304, 163840, false}, LinearCase{"kimi_qkv_1", 1, 2304, 4096, false},
+                      LinearCase{"k3_qkv_8", 8, 7168, 12288, false}, LinearCase{"k3_qkv_32", 32, 7168, 12288, false}),
+    [](const auto &info) { return info.param.name; });
+
+struct ExpertCase {
+  const char *name;
+  bool mxfp4;
+  Index tokens, experts, topK, k, n;
+  bool gated;
+  bool bf16Inputs;
+};
+
+class Experts : public ::testing::TestWithParam<ExpertCase> {};
+
+TEST_P(Experts, Speed) {
+  ExpertCase c = GetParam();
+  Index kx = c.k, bytesK = c.mxfp4 ? c.k / 2 : c.k;
+  struct Group {
+    std::vector<DrawnTensor> weights, scales;
+    Array weight = Array::undefined("i8", {0}), scale = Array::undefined("i8", {0});
+  };
+  auto makeGroup = [&] {
+    Group group;
+    std::vector<Array> weights, scales;
+    // Members share a few drawn contents: drawing takes time, and their places differ.
+    for (Index e = 0; e < c.experts; ++e) {
+      if (e < 4) {
+        group.weights.push_back(c.mxfp4 ? DrawnTensor::bytes({c.n, bytesK}, 0, 255)
+                                        : DrawnTensor::normal("bf16", {c.n, c.k}, 0.02));
+        if (c.mxfp4)
+          group.scales.push_back(DrawnTensor::bytes({c.n, c.k / 32}, 118, 122));
+      }
+      weights.push_back(Array::onDevice(group.weights[e % 4].array()));
+      if (c.mxfp4)
+        scales.push_back(Array::onDevice(group.scales[e % 4].array()));
+    }
+    group.weight = Array::table(weights);
+    if (c.mxfp4)
+      group.scale = Array::table(scales);
+    return group;
+  };
+  Group gate = makeGroup(), up;
+  if (c.gated)
+    up = makeGroup();
+  // The second product has an input for each slot.
+  DrawnTensor x = DrawnTensor::normal("f32", c.gated ? Shape{c.tokens, kx} : Shape{c.tokens, c.topK, kx});
+  Random random(3);
+  std::vector<std::int32_t> ids;
+  for (Index t = 0; t < c.tokens; ++t) {
+    std::vector<std::int32_t> chosen = random.distinct(c.topK, c.experts);
+    ids.insert(ids.end(), chosen.begin(), chosen.end());
+  }
+  ref::MoePlan plan = ref::planExperts(ids, c.experts);
+  Array out = Array::onDevice("f32", {c.tokens, c.topK, c.n});
+  Array offsets = Array::i32({c.experts + 1}, plan.offsets), perm = Array::i32({c.tokens, c.topK}, plan.perm);
+  KernelSpec spec("k3.latent_moe.grouped_contract");
+  spec.in(x.array(), {0}).in(offsets).in(perm, {0}).in(gate.weight).inPhases({c.tokens > 64 ? "prefill" : "decode"});
+  std::vector<Array> arrays{x.array(), offsets, perm, gate.weight};
+  auto add = [&](const char *keyword, const Array &array) {
+    spec.optional(keyword, array);
+    arrays.push_back(array);
+  };
+  if (c.mxfp4)
+    add("scale", gate.scale);
+  if (c.gated)
+    add("up_weight", up.weight);
+  if (c.gated && c.mxfp4)
+    add("up_scale", up.scale);
+  spec.out(out, {0});
+  arrays.push_back(out);
+  if (c.gated)
+    spec.attr(c.mxfp4 ? "activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64"
+                      : "activation = #k3.activation<swiglu>");
+  if (c.bf16Inputs)
+    spec.attr("bf16_x");
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run(arrays);
+
+  auto product = [&](const Group &group, const Vec &input, Index expert, Index row) {
+    const DrawnTensor &weight = group.weights[expert % 4];
+    if (!c.mxfp4)
+      return ref::linear(input, weight.slice(row * c.k, c.k), 1, c.k, 1)[0];
+    Vec codes = weight.slice(row * bytesK, bytesK), scales = group.scales[expert % 4].slice(row * (c.k / 32), c.k / 32);
+    std::vector<std::uint8_t> packed(codes.begin(), codes.end()), exponents(scales.begin(), scales.end());
+    return ref::mxLinear(input, packed.data(), exponents.data(), 1, c.k, 1)[0];
+  };
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index slot : {Index(0), c.tokens * c.topK / 2, c.tokens * c.topK - 1})
+    for (Index row : {Index(0), Index(1), c.n / 3, c.n - 1}) {
+      Vec input = x.slice((c.gated ? slot / c.topK : slot) * kx, kx);
+      if (c.bf16Inputs)
+        input = gpu::decode("bf16", gpu::encode("bf16", input).data(), input.size());
+      double y = product(gate, input, ids[slot], row);
+      if (c.gated)
+        y = ref::glu(Vec{y}, Vec{product(up, input, ids[slot], row)},
+                     {c.mxfp4 ? ref::Activation::Situ : ref::Activation::SwiGlu, 4, 25})[0];
+      positions.push_back(slot * c.n + row);
+      expected.push_back(y);
+    }
+  expectAt(out, positions, expected, 5 * productTolerance);
+  std::vector<std::int32_t> used = ids;
+  std::sort(used.begin(), used.end());
+  auto experts = static_cast<double>(std::unique(used.begin(), used.end()) - used.begin());
+  double matrices = c.gated ? 2 : 1, perExpert = static_cast<double>(c.n) * (c.mxfp4 ? c.k / 2.0 + c.k / 32.0 : c.k * 2.0);
+  double products = 2.0 * static_cast<double>(c.tokens * c.topK) * static_cast<double>(c.k * c.n) * matrices;
+  measure(experts * matrices * perExpert + bytesOf(x.array()) + bytesOf(out), products * (c.bf16Inputs ? 1 : 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Speed, Experts,
+    ::testing::Values(ExpertCase{"k3_up_1", true, 1, 128, 16, 3584, 3072, true, false},
+                      ExpertCase{"k3_up_2", true, 2, 128, 16, 3584, 3072, true, false},
+                      ExpertCase{"k3_up_4", true, 4, 128, 16, 3584, 3072, true, false},
+                      ExpertCase{"k3_up_8", true, 8, 128, 16, 3584, 3072, true, false},
+                      ExpertCase{"k3_down_1", true, 1, 128, 16, 3072, 3584, false, false},
+                      ExpertCase{"k3_down_8", true, 8, 128, 16, 3072, 3584, false, false},
+                      ExpertCase{"k3_up_1024", true, 1024, 896, 16, 3584, 3072, true, false},
+                      ExpertCase{"kimi_up_1", false, 1, 64, 8, 2304, 1024, true, false},
+                      ExpertCase{"kimi_down_1", false, 1, 64, 8, 1024, 2304, false, false},
+                      ExpertCase{"kimi_up_8192", false, 8192, 256, 8, 2304, 1024, true, true},
+                      ExpertCase{"kimi_down_8192", false, 8192, 256, 8, 1024, 2304, false, true}),
+    [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// KDA
+//===----------------------------------------------------------------------===//
+
+constexpr Index D = 128;
+
+struct StepCase {
+  const char *name;
+  Index sequences, heads;
+};
+
+class KdaStep : public ::testing::TestWithParam<StepCase> {};
+
+TEST_P(KdaStep, Speed) {
+  StepCase c = GetParam();
+  Index N = c.sequences, H = c.heads, slots = N + 3;
+  auto make = [&] { return DrawnTensor::normal("f32", {N, H, D}); };
+  DrawnTensor q = make(), k = make(), v = make(), beta = DrawnTensor::normal("f32", {N, H});
+  DrawnTensor g = DrawnTensor::uniform("f32", {N, H, D}, -5, 0), state = DrawnTensor::normal("f32", {slots, H, D, D});
+  Random random(4);
+  std::vector<std::int32_t> slotOf = random.distinct(N, slots);
+  Array slotArray = Array::i32({N}, slotOf), out = Array::onDevice("f32", {N, H, D});
+  KernelSpec spec("k3.kda.recurrent_step");
+  spec.in(q.array(), {0}).in(k.array(), {0}).in(v.array(), {0}).in(beta.array(), {0}).in(slotArray, {0});
+  spec.optional("g", g.array(), {0}).out(out, {0}).out(state.array(), {0});
+  auto kernel = spec.attr("scale = 0.125 : f64, l2norm = true, delta = true").inPhases({"decode"}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({q.array(), k.array(), v.array(), beta.array(), slotArray, g.array(), out, state.array()});
+  std::vector<Index> positions, statePositions;
+  Vec expected, expectedState;
+  for (Index n : {Index(0), N - 1})
+    for (Index h : {Index(0), H - 1}) {
+      Index row = n * H + h, stateRow = slotOf[n] * H + h;
+      auto vectorOf = [&](const DrawnTensor &tensor) { return tensor.slice(row * D, D); };
+      Vec next = state.slice(stateRow * D * D, D * D);
+      Vec result = ref::kdaScan(vectorOf(q), vectorOf(k), vectorOf(v), vectorOf(g), beta.slice(row, 1),
+                                std::vector<std::int32_t>{0, 1}, std::vector<std::int32_t>{0}, next, {1, 1, D, D},
+                                {ref::Decay::PerChannel, true, true, 0.125});
+      for (Index i = 0; i < D; ++i) {
+        positions.push_back(row * D + i);
+        expected.push_back(result[i]);
+      }
+      for (Index i = 0; i < D * D; i += 37) {
+        statePositions.push_back(stateRow * D * D + i);
+        expectedState.push_back(next[i]);
+      }
+    }
+  expectAt(out, positions, expected, tolerance);
+  expectAt(state.array(), statePositions, expectedState, tolerance);
+  measure(8.0 * static_cast<double>(N * H * D * D) + 20.0 * static_cast<double>(N * H * D));
+}
+
+INSTANTIATE_TEST_SUITE_P(Speed, KdaStep,
+                         ::testing::Values(StepCase{"k3_1", 1, 96}, StepCase{"k3_32", 32, 96}, StepCase{"k3_256", 256, 96},
+                                           StepCase{"kimi_1", 1, 32}, StepCase{"kimi_64", 64, 32}),
+                         [](const auto &info) { return info.param.name; });
+
+struct ChunkCase {
+  const char *name;
+  Index tokens, heads;
+  const char *anchor;
+  double low; ///< of the log-decay
+  Index length = 16;
+};
+
+class KdaChunk : public ::testing::TestWithParam<ChunkCase> {};
+
+TEST_P(KdaChunk, Speed) {
+  ChunkCase c = GetParam();
+  Index T = c.tokens, H = c.heads, L = c.length;
+  std::vector<std::int32_t> cu{0, static_cast<std::int32_t>(T)};
+  ref::ChunkTable table = ref::chunkTable(cu, L);
+  Index C = table.count();
+  auto make = [&] { return DrawnTensor::normal("f32", {T, H, D}); };
+  DrawnTensor q = make(), k = make(), v = make(), beta = DrawnTensor::normal("f32", {T, H});
+  DrawnTensor g = DrawnTensor::uniform("f32", {T, H, D}, c.low, 0);
+  Array chunks = Array::i32({C, 2}, table.chunks), chunkCu = Array::i32({2}, table.chunkCu);
+  Array slots = Array::i32({1}, {1});
+  const Shape shapes[] = {{C, H, L, D}, {C, H, L, D}, {C, H, L, D}, {C, H, L, D}, {C, H, L, L}, {C, H, D}};
+  std::vector<Array> parts;
+  for (const Shape &shape : shapes)
+    parts.push_back(Array::onDevice("f32", shape));
+
+  KernelSpec prepareSpec("k3.kda.chunk_prepare");
+  prepareSpec.in(q.array(), {0}).in(k.array(), {0}).in(v.array(), {0}).in(g.array(), {0}).in(beta.array(), {0});
+  prepareSpec.in(chunks, {0}).inPhases({"prefill"});
+  for (const Array &part : parts)
+    prepareSpec.out(part, {0});
+  prepareSpec.attr("scale = 0.125 : f64, l2norm = true").attr(std::string("anchor = #k3.anchor<") + c.anchor + ">");
+  auto prepare = prepareSpec.compile(target);
+  ASSERT_TRUE(prepare);
+  std::vector<Array> arrays{q.array(), k.array(), v.array(), g.array(), beta.array(), chunks};
+  arrays.insert(arrays.end(), parts.begin(), parts.end());
+  prepare->run(arrays);
+  for (int part = 0; part < 6; ++part) {
+    std::vector<Index> positions;
+    Vec expected;
+    for (Index chunk : {Index(0), C - 1})
+      for (Index h : {Index(0), H - 1}) {
+        auto rowsOf = [&](const DrawnTensor &tensor, Index width) {
+          std::vector<Index> rows;
+          for (Index i = 0; i < L; ++i)
+            rows.push_back((chunk * L + i) * H + h);
+          return tensor.rows(rows, width);
+        };
+        ref::ChunkParts want = ref::kdaChunkPrepare(
+            rowsOf(q, D), rowsOf(k, D), rowsOf(v, D), rowsOf(g, D), rowsOf(beta, 1),
+            ref::chunkTable(std::vector<std::int32_t>{0, static_cast<std::int32_t>(L)}, L), {L, 1, D, D},
+            {ref::Decay::PerChannel, true, true, 0.125});
+        const Vec *of[] = {&want.qg, &want.w, &want.u, &want.kd, &want.aqk, &want.gl};
+        for (std::size_t i = 0; i < of[part]->size(); i += 7) {
+          positions.push_back((chunk * H + h) * static_cast<Index>(of[part]->size()) + static_cast<Index>(i));
+          expected.push_back((*of[part])[i]);
+        }
+      }
+    expectAt(parts[part], positions, expected, 1e-4);
+  }
+  double partBytes = 0, rows = static_cast<double>(T * H);
+  for (const Array &part : parts)
+    partBytes += bytesOf(part);
+  measure(rows * D * 16.0 + rows * 4.0 + partBytes, 3 * 2.0 * rows * static_cast<double>(L) * D * 4.0);
+
+  // The parts of the second half do not come from the first one, which would be another case: any will do.
+  std::vector<DrawnTensor> made;
+  for (int part = 0; part < 5; ++part)
+    made.push_back(DrawnTensor::normal("f32", shapes[part], part == 2 ? 1 : 0.05));
+  made.push_back(DrawnTensor::uniform("f32", shapes[5], c.low * static_cast<double>(L), 0));
+  DrawnTensor state = DrawnTensor::normal("f32", {3, H, D, D});
+  Array out = Array::onDevice("f32", {T, H, D});
+  KernelSpec scanSpec("k3.kda.chunk_scan");
+  arrays.clear();
+  for (const DrawnTensor &part : made) {
+    scanSpec.in(part.array(), {0});
+    arrays.push_back(part.array());
+  }
+  scanSpec.in(chunks, {0}).in(chunkCu, {0}).in(slots, {0}).out(out, {0}).out(state.array(), {0}).inPhases({"prefill"});
+  auto scan = scanSpec.compile(target);
+  ASSERT_TRUE(scan);
+  arrays.insert(arrays.end(), {chunks, chunkCu, slots, out, state.array()});
+  scan->run(arrays);
+  std::vector<Index> positions, statePositions;
+  Vec expected, expectedState;
+  for (Index h : {H - 1}) {
+    auto partOf = [&](int part) {
+      Index size = Array::onDevice("f32", shapes[part]).elements() / C / H;
+      std::vector<Index> rows;
+      for (Index chunk = 0; chunk < C; ++chunk)
+        rows.push_back(chunk * H + h);
+      return made[part].rows(rows, size);
+    };
+    ref::ChunkParts headParts{partOf(0), partOf(1), partOf(2), partOf(3), partOf(4), partOf(5)};
+    Vec next = state.slice((H + h) * D * D, D * D);
+    Vec result = ref::kdaChunkScan(headParts, table, std::vector<std::int32_t>{0}, next, {T, 1, D, D});
+    for (Index t : {Index(0), Index(17), T / 2, T - 1})
+      for (Index i = 0; i < D; i += 5) {
+        positions.push_back((t * H + h) * D + i);
+        expected.push_back(result[t * D + i]);
+      }
+    for (Index i = 0; i < D * D; i += 37) {
+      statePositions.push_back((H + h) * D * D + i);
+      expectedState.push_back(next[i]);
+    }
+  }
+  expectAt(out, positions, expected, 1e-3);
+  expectAt(state.array(), statePositions, expectedState, 1e-3);
+  measure(partBytes + rows * D * 4.0 + 8.0 * static_cast<double>(H * D * D), 3 * 2.0 * rows * D * (3.0 * D + L));
+}
+
+INSTANTIATE_TEST_SUITE_P(Speed, KdaChunk,
+                         ::testing::Values(ChunkCase{"bounded_96", 8192, 96, "mid_row", -5},
+                                           ChunkCase{"bounded_12", 8192, 12, "mid_row", -5},
+                                           ChunkCase{"softplus_32", 8192, 32, "pairwise", -20}),
+                         [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// AttnRes
+//===----------------------------------------------------------------------===//
+
+struct MixCase {
+  const char *name;
+  Index tokens, sources;
+};
+
+class AttnResMix : public ::testing::TestWithParam<MixCase> {};
+
+TEST_P(AttnResMix, Speed) {
+  MixCase c = GetParam();
+  const Index R = 9, d = 7168;
+  DrawnTensor stream = DrawnTensor::normal("f32", {R, c.tokens, d}), keyNorm = DrawnTensor::normal("bf16", {d});
+  DrawnTensor query = DrawnTensor::normal("bf16", {1, d}, 0.02), outNorm = DrawnTensor::normal("bf16", {d});
+  Array out = Array::onDevice("f32", {c.tokens, d});
+  KernelSpec spec("k3.attn_res.mix");
+  spec.in(stream.array(), {1}).index().in(keyNorm.array()).in(query.array());
+  spec.optional("out_weight", outNorm.array()).attr("out_eps = 1.0e-5 : f64").attr("eps = 1.0e-5 : f64");
+  auto kernel = spec.out(out, {0}).inPhases({c.tokens > 1 ? "prefill" : "decode"}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({stream.array(), keyNorm.array(), query.array(), outNorm.array(), out}, {c.sources});
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index t : {Index(0), c.tokens - 1}) {
+    std::vector<Index> rows;
+    for (Index r = 0; r < R; ++r)
+      rows.push_back(r * c.tokens + t);
+    Vec mixed = ref::attnResMix(stream.rows(rows, d), c.sources, keyNorm.slice(0, d), query.slice(0, d), 1e-5, {1, d});
+    Vec normed = ref::rmsNorm(mixed, outNorm.slice(0, d), 1, d, 1e-5);
+    for (Index i = 0; i < d; i += 61) {
+      positions.push_back(t * d + i);
+      expected.push_back(normed[i]);
+    }
+  }
+  expectAt(out, positions, expected, tolerance);
+  measure(4.0 * static_cast<double>((c.sources + 1) * c.tokens * d));
+}
+
+INSTANTIATE_TEST_SUITE_P(Speed, AttnResMix,
+                         ::testing::Values(MixCase{"step", 1, 8}, MixCase{"step_32", 32, 8}, MixCase{"prefill", 8192, 8}),
+                         [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// Latent attention
+//===----------------------------------------------------------------------===//
+
+struct AttendCase {
+  const char *name;
+  Index sequences, tokens, before, heads; ///< tokens of every sequence, on top of `before`
+};
+
+class Attend : public ::testing::TestWithParam<AttendCase> {};
+
+TEST_P(Attend, Speed) {
+  AttendCase c = GetParam();
+  const Index l = 512, lr = 576, page = 64;
+  Index N = c.sequences, T = N * c.tokens, H = c.heads, context = c.before + c.tokens, M = (context + page - 1) / page;
+  Index P = N * M + 1;
+  DrawnTensor q = DrawnTensor::normal("f32", {T, H, lr}), cache = DrawnTensor::normal("bf16", {P, page, lr});
+  Random random(5);
+  std::vector<std::int32_t> table = random.distinct(N * M, P), cu{0};
+  for (Index n = 0; n < N; ++n)
+    cu.push_back(cu.back() + static_cast<std::int32_t>(c.tokens));
+  Array cuArray = Array::i32({N + 1}, cu), tableArray = Array::i32({N, M}, table);
+  Array lengths = Array::i32({N}, std::vector<std::int32_t>(N, static_cast<std::int32_t>(c.before)));
+  Array out = Array::onDevice("f32", {T, H, l});
+  KernelSpec spec("k3.mla.attend");
+  spec.in(q.array(), {0}).in(cache.array(), {0}).in(cuArray, {0}).in(lengths, {0}).in(tableArray, {0, 1}).out(out, {0});
+  auto kernel = spec.attr("scale = 0.07 : f64").inPhases({c.tokens == 1 ? "decode" : "prefill"}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({q.array(), cache.array(), cuArray, lengths, tableArray, out});
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index t : T > 1 ? std::vector<Index>{0, T - 1} : std::vector<Index>{0}) {
+    Index n = t / c.tokens, seen = c.before + t % c.tokens + 1;
+    std::vector<Index> rows;
+    for (Index s = 0; s < (seen + page - 1) / page * page; ++s)
+      rows.push_back(table[n * M + s / page] * page + s % page);
+    std::vector<std::int32_t> order(rows.size() / page);
+    std::iota(order.begin(), order.end(), 0);
+    Vec context = cache.rows(rows, lr);
+    for (Index h : {Index(0), H - 1}) {
+      Vec result = ref::mlaAttend(q.slice((t * H + h) * lr, lr), context, 0.07,
+                                  {std::vector<std::int32_t>{0, 1},
+                                   std::vector<std::int32_t>{static_cast<std::int32_t>(seen - 1)}, order},
+                                  {1, 1, l, lr - l, 0, 0, page});
+      for (Index i = 0; i < l; i += 3) {
+        positions.push_back((t * H + h) * l + i);
+        expected.push_back(result[i]);
+      }
+    }
+  }
+  expectAt(out, positions, expected, 5e-5);
+  double seen = 0;
+  for (Index t = 0; t < c.tokens; ++t)
+    seen += static_cast<double>(N * (c.before + t + 1));
+  measure(2.0 * static_cast<double>(N * context * lr) + bytesOf(q.array()) + bytesOf(out),
+          2.0 * seen * static_cast<double>(H * (l + lr)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Speed, Attend,
+                         ::testing::Values(AttendCase{"kimi_128k", 1, 1, 131071, 32}, AttendCase{"k3_128k", 1, 1, 131071, 96},
+                                           AttendCase{"kimi_32x8k", 32, 1, 8191, 32}, AttendCase{"kimi_1k", 1, 1, 1023, 32},
+                                           AttendCase{"kimi_prefill", 1, 4096, 0, 32},
+                                           AttendCase{"k3_prefill", 1, 2048, 0, 96}),
+                         [](const auto &info) { return info.param.name; });
+
+} // namespace
