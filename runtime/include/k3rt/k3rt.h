@@ -160,6 +160,10 @@ k3rt_status k3rt_prefix_stats_get(k3rt_engine *engine, k3rt_prefix_stats *out_st
 k3rt_status k3rt_sequence_read_state(k3rt_engine *engine, k3rt_sequence sequence, uint32_t layer, const char *name,
                                      float *out, uint64_t *inout_count);
 
+/* The inverse, for experiments: `count` values, which are rounded to the element type of the state; not for "kv". */
+k3rt_status k3rt_sequence_write_state(k3rt_engine *engine, k3rt_sequence sequence, uint32_t layer, const char *name,
+                                      const float *values, uint64_t count);
+
 /*--- step -----------------------------------------------------------------------------------------------------------*/
 
 /* Tokens of one sequence. Any number >= 0; long inputs are cut into windows. Windows of prompts and single tokens of

@@ -258,6 +258,16 @@ k3rt_status k3rt_sequence_read_state(k3rt_engine *engine,
       engine->engine.readState(sequence, layer, name, out, *inout_count));
 }
 
+k3rt_status k3rt_sequence_write_state(k3rt_engine *engine,
+                                      k3rt_sequence sequence, uint32_t layer,
+                                      const char *name, const float *values,
+                                      uint64_t count) {
+  K3RT_CHECK_ARGUMENTS(name);
+  K3RT_CHECK_ARGUMENTS(values);
+  return engine->report(
+      engine->engine.writeState(sequence, layer, name, values, count));
+}
+
 //===----------------------------------------------------------------------===//
 // Step, sampling, text
 //===----------------------------------------------------------------------===//

@@ -408,31 +408,56 @@ Status Engine::freeSnapshot(k3rt_snapshot handle) {
   return Status();
 }
 
+Status Engine::findState(uint32_t layer, std::string_view name,
+                         uint32_t &out) const {
+  const auto *encoded = file.index().states();
+  for (uint32_t i = 0; encoded && i < encoded->size(); ++i)
+    if (encoded->Get(i)->layer() == layer &&
+        encoded->Get(i)->name()->string_view() == name) {
+      out = i;
+      return Status();
+    }
+  return makeError(K3RT_INVALID_ARGUMENT, "layer %u has no state %s", layer,
+                   quoted(name.data(), name.size()).c_str());
+}
+
 Status Engine::readState(k3rt_sequence handle, uint32_t layer,
                          std::string_view name, float *out,
                          uint64_t &inoutCount) {
-  uint32_t index;
+  uint32_t index, state;
   K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  K3RT_RETURN_IF_ERROR(findState(layer, name, state));
   const Sequence &sequence = sequences[index];
-  const auto *encoded = file.index().states();
-  for (uint32_t i = 0; encoded && i < encoded->size(); ++i) {
-    const schema::State &state = *encoded->Get(i);
-    if (state.layer() != layer || state.name()->string_view() != name)
-      continue;
-    uint64_t capacity = inoutCount;
-    inoutCount = states.elements(i, sequence.length());
-    if (!out)
-      return Status();
-    if (capacity < inoutCount)
-      return makeError(K3RT_INVALID_ARGUMENT,
-                       "state %s of layer %u has %llu elements, room for %llu",
-                       state.name()->c_str(), layer, Word(inoutCount),
-                       Word(capacity));
-    states.readAsFloat(i, sequence.holding, sequence.length(), out);
-    return device->finish();
-  }
-  return makeError(K3RT_INVALID_ARGUMENT, "layer %u has no state %s", layer,
-                   quoted(name.data(), name.size()).c_str());
+  uint64_t capacity = inoutCount;
+  inoutCount = states.elements(state, sequence.length());
+  if (!out)
+    return Status();
+  if (capacity < inoutCount)
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "state %s of layer %u has %llu elements, room for %llu",
+                     quoted(name.data(), name.size()).c_str(), layer,
+                     Word(inoutCount), Word(capacity));
+  states.readAsFloat(state, sequence.holding, sequence.length(), out);
+  return device->finish();
+}
+
+Status Engine::writeState(k3rt_sequence handle, uint32_t layer,
+                          std::string_view name, const float *values,
+                          uint64_t count) {
+  uint32_t index, state;
+  K3RT_RETURN_IF_ERROR(findSequence(handle, index));
+  K3RT_RETURN_IF_ERROR(findState(layer, name, state));
+  if (states.isPaged(state))
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "state %s of layer %u grows with the sequence and cannot "
+                     "be written",
+                     quoted(name.data(), name.size()).c_str(), layer);
+  if (uint64_t want = states.elements(state, 0); count != want)
+    return makeError(K3RT_INVALID_ARGUMENT,
+                     "state %s of layer %u has %llu elements, got %llu",
+                     quoted(name.data(), name.size()).c_str(), layer,
+                     Word(want), Word(count));
+  return states.writeFromFloat(state, sequences[index].holding.slot, values);
 }
 
 k3rt_stats Engine::stats() const {

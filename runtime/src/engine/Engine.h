@@ -54,6 +54,10 @@ public:
   Status readState(k3rt_sequence handle, uint32_t layer, std::string_view name,
                    float *out, uint64_t &inoutCount);
 
+  Status writeState(k3rt_sequence handle, uint32_t layer,
+                    std::string_view name, const float *values,
+                    uint64_t count);
+
   Status step(const k3rt_batch &batch, k3rt_step_result &out);
 
   void setTrace(k3rt_trace_fn fn, void *user) { executor.setTrace(fn, user); }
@@ -94,6 +98,7 @@ private:
   StateFileModel stateFileModel();
   Status openPhase(const k3::artifact::Program &encoded);
   Status findSequence(k3rt_sequence handle, uint32_t &index);
+  Status findState(uint32_t layer, std::string_view name, uint32_t &out) const;
   Status findSnapshot(k3rt_snapshot handle, uint32_t &index);
   k3rt_sequence handleOf(uint32_t index) const;
   Status checkSnapshotLimit(uint64_t bytes) const;

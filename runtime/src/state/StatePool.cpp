@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 
 namespace k3rt {
@@ -269,6 +270,49 @@ static float toFloat(schema::DType dtype, const char *from) {
     return float(*reinterpret_cast<const uint8_t *>(from));
   }
   __builtin_unreachable(); // checkArtifact knows all types
+}
+
+/// To nearest, ties to even; integers saturate.
+static void fromFloat(schema::DType dtype, float value, char *to) {
+  auto store = [&](auto converted) { memcpy(to, &converted, sizeof(converted)); };
+  auto saturate = [&](auto low, auto high) {
+    float rounded = std::nearbyint(value);
+    if (rounded >= float(high))
+      return high;
+    if (rounded > float(low))
+      return static_cast<decltype(high)>(rounded);
+    return low;
+  };
+  switch (dtype) {
+  case schema::DType::F32:
+    return store(value);
+  case schema::DType::BF16: {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    // A NaN must not round to infinity.
+    bits = value == value ? bits + 0x7fff + (bits >> 16 & 1) : bits | 0x400000;
+    return store(uint16_t(bits >> 16));
+  }
+  case schema::DType::I32:
+    return store(saturate(INT32_MIN, INT32_MAX));
+  case schema::DType::I8:
+    return store(saturate(int8_t(-128), int8_t(127)));
+  case schema::DType::U8:
+    return store(saturate(uint8_t(0), uint8_t(255)));
+  }
+  __builtin_unreachable(); // checkArtifact knows all types
+}
+
+Status StatePool::writeFromFloat(uint32_t state, uint32_t slot,
+                                 const float *values) {
+  const Region &region = regions[state];
+  uint32_t element = elementBytes(region.dtype);
+  std::vector<char> copy(region.stride);
+  for (uint64_t i = 0; i < copy.size() / element; ++i)
+    fromFloat(region.dtype, values[i], copy.data() + i * element);
+  device->upload(region.memory + region.stride * slot, copy.data(),
+                 copy.size());
+  return device->finish();
 }
 
 void StatePool::readAsFloat(uint32_t state, const Holding &holding,

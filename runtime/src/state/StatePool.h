@@ -115,6 +115,10 @@ public:
   uint64_t elements(uint32_t state, uint64_t tokens) const;
   void readAsFloat(uint32_t state, const Holding &holding, uint64_t tokens,
                    float *out) const;
+  bool isPaged(uint32_t state) const { return regions[state].paged; }
+  /// All elements of a state that is not paged, rounded to its type. Error: of
+  /// the device.
+  Status writeFromFloat(uint32_t state, uint32_t slot, const float *values);
 
 private:
   struct Region {

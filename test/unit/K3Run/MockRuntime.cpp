@@ -90,6 +90,19 @@ k3rt_status k3rt_sequence_read_state(k3rt_engine *, k3rt_sequence, uint32_t laye
   return K3RT_OK;
 }
 
+k3rt_status k3rt_sequence_write_state(k3rt_engine *, k3rt_sequence, uint32_t, const char *, const float *, uint64_t) {
+  return K3RT_OK;
+}
+k3rt_status k3rt_prefix_attach(k3rt_engine *, k3rt_sequence, const int32_t *, uint64_t, uint64_t *reused) {
+  *reused = 0;
+  return K3RT_OK;
+}
+k3rt_status k3rt_prefix_store(k3rt_engine *, k3rt_sequence) { return K3RT_OK; }
+k3rt_status k3rt_stats_get(k3rt_engine *, k3rt_stats *stats) {
+  stats->threads = 1;
+  return K3RT_OK;
+}
+
 namespace {
 void traceRows(k3rt_engine *engine, size_t first, size_t rows) {
   auto &model = mock();

@@ -52,6 +52,35 @@ TEST_F(SequenceTest, RestoreIsExact) {
   EXPECT_EQ(engine.stats().used_pages, 0u);
 }
 
+// What is written is what the next step goes on from.
+TEST_F(SequenceTest, WriteState) {
+  TestEngine engine(model);
+  k3rt_sequence a = engine.create(), b = engine.create();
+  Oracle x, y;
+  engine.feed(a, prompt(9, 24));
+  expected(x, prompt(9, 24));
+  engine.feed(b, prompt(9, 25));
+  for (auto [layer, name] :
+       {std::pair<uint32_t, const char *>{0, "kda"}, {0, "conv_q"},
+        {2, "kda"}, {2, "conv_q"}}) {
+    std::vector<float> values = engine.state(a, layer, name);
+    EXPECT_EQ(k3rt_sequence_write_state(engine.engine, b, layer, name,
+                                        values.data(), values.size()),
+              K3RT_OK)
+        << engine.last();
+    EXPECT_EQ(engine.state(b, layer, name), values);
+    EXPECT_EQ(k3rt_sequence_write_state(engine.engine, b, layer, name,
+                                        values.data(), values.size() - 1),
+              K3RT_INVALID_ARGUMENT);
+  }
+  float value = 0;
+  EXPECT_EQ(k3rt_sequence_write_state(engine.engine, b, 1, "kv", &value, 1),
+            K3RT_INVALID_ARGUMENT);
+  EXPECT_NE(engine.last().find("grows with the sequence"), std::string::npos);
+  EXPECT_EQ(k3rt_sequence_write_state(engine.engine, b, 0, "none", &value, 1),
+            K3RT_INVALID_ARGUMENT);
+}
+
 // A recurrence cannot be cut back: rejected draft tokens are undone by
 // restoring and running the accepted ones again.
 TEST_F(SequenceTest, RejectedDraftsLeaveNoTrace) {

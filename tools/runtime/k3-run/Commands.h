@@ -29,6 +29,8 @@ struct Streams {
                             std::string &error);
 [[nodiscard]] bool runVerify(const Options &options, Streams &streams,
                              std::string &error);
+[[nodiscard]] bool runCanary(const Options &options, Streams &streams,
+                             std::string &error);
 [[nodiscard]] bool runPlan(const Options &options, Streams &streams,
                            std::string &error);
 

@@ -14,8 +14,8 @@ k3rt_engine_options engineOptions(const Options &options) {
   k3rt_engine_options_init(&result);
   result.threads = options.threads;
   result.memory_limit = options.memoryLimit;
-  // This program runs one sequence at a time.
-  result.max_sequences = 1;
+  result.max_sequences = options.maxSequences;
+  result.prefix_cache_bytes = options.prefixCacheBytes;
   result.max_context = options.context;
   result.prefill_window = options.prefillWindow;
   result.poison = options.poison;
@@ -137,6 +137,54 @@ bool Engine::readState(k3rt_sequence sequence, uint32_t layer, const char *name,
     return false;
   }
   return true;
+}
+
+bool Engine::findState(k3rt_sequence sequence, uint32_t layer,
+                       const char *name, std::vector<float> &values) {
+  uint64_t count = 0;
+  if (k3rt_sequence_read_state(engine, sequence, layer, name, nullptr,
+                               &count) != K3RT_OK)
+    return false;
+  std::string error;
+  return readState(sequence, layer, name, count, values, error);
+}
+
+bool Engine::writeState(k3rt_sequence sequence, uint32_t layer,
+                        const char *name, const std::vector<float> &values,
+                        std::string &error) {
+  return check(k3rt_sequence_write_state(engine, sequence, layer, name,
+                                         values.data(), values.size()),
+               error);
+}
+
+bool Engine::attachPrefix(k3rt_sequence sequence,
+                          const std::vector<int32_t> &tokens, uint64_t &reused,
+                          std::string &error) {
+  return check(k3rt_prefix_attach(engine, sequence, tokens.data(),
+                                  tokens.size(), &reused),
+               error);
+}
+
+bool Engine::storePrefix(k3rt_sequence sequence, std::string &error) {
+  return check(k3rt_prefix_store(engine, sequence), error);
+}
+
+bool Engine::plan(const Options &options, k3rt_memory_plan &plan,
+                  std::string &error) {
+  k3rt_engine_options settings = engineOptions(options);
+  plan.size = sizeof(plan);
+  char message[1024] = {};
+  if (k3rt_plan_open(options.artifact.path.c_str(), options.artifact.offset,
+                     &settings, &plan, message, sizeof(message)) == K3RT_OK)
+    return true;
+  error = message;
+  return false;
+}
+
+uint32_t Engine::threads() {
+  k3rt_stats stats = {};
+  stats.size = sizeof(stats);
+  return k3rt_stats_get(engine, &stats) == K3RT_OK ? stats.threads : 0;
 }
 
 bool Engine::setTrace(k3rt_trace_fn trace, void *user, std::string &error) {

@@ -49,6 +49,22 @@ public:
   [[nodiscard]] bool readState(k3rt_sequence sequence, uint32_t layer,
                                const char *name, uint64_t capacity,
                                std::vector<float> &values, std::string &error);
+  /// The same, of whatever size it is; false if the layer has no such state.
+  [[nodiscard]] bool findState(k3rt_sequence sequence, uint32_t layer,
+                               const char *name, std::vector<float> &values);
+  [[nodiscard]] bool writeState(k3rt_sequence sequence, uint32_t layer,
+                                const char *name,
+                                const std::vector<float> &values,
+                                std::string &error);
+  /// See k3rt_prefix_attach and k3rt_prefix_store.
+  [[nodiscard]] bool attachPrefix(k3rt_sequence sequence,
+                                  const std::vector<int32_t> &tokens,
+                                  uint64_t &reused, std::string &error);
+  [[nodiscard]] bool storePrefix(k3rt_sequence sequence, std::string &error);
+  /// Memory with these options.
+  [[nodiscard]] bool plan(const Options &options, k3rt_memory_plan &plan,
+                          std::string &error);
+  uint32_t threads();
   [[nodiscard]] bool setTrace(k3rt_trace_fn trace, void *user,
                               std::string &error);
 

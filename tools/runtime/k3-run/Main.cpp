@@ -69,6 +69,9 @@ int runMain(const std::string &programPath,
   case Command::verify:
     done = runVerify(options, streams, error);
     break;
+  case Command::canary:
+    done = runCanary(options, streams, error);
+    break;
   case Command::plan:
     done = runPlan(options, streams, error);
     break;

@@ -107,6 +107,29 @@ OptionTable makeTable(Options &o) {
                     ? nullptr
                     : "low, high or max";
        }},
+      {"--text", text(o.textFile)},
+      {"--html", text(o.htmlFile)},
+      {"--contexts",
+       [&o](const std::string &value) -> const char * {
+         for (size_t begin = 0; begin <= value.size();) {
+           size_t end = std::min(value.find(',', begin), value.size());
+           o.contexts.push_back(0);
+           if (!parseNumber(value.substr(begin, end - begin),
+                            o.contexts.back()))
+             return "whole numbers such as 128,1024";
+           begin = end + 1;
+         }
+         return nullptr;
+       }},
+      {"--against",
+       [&o](const std::string &value) -> const char * {
+         size_t equals = value.find('=');
+         if (equals == 0 || equals >= value.size() - 1)
+           return "NAME=FILE.k3a";
+         o.against.push_back(
+             {value.substr(0, equals), value.substr(equals + 1)});
+         return nullptr;
+       }},
       {"--golden", text(o.goldenFile)},
       {"--logit-tolerance", number(o.logitTolerance, real)},
       {"--layer-tolerance", number(o.layerTolerance, real)},
@@ -125,7 +148,8 @@ bool placePositionals(std::vector<std::string> positional,
       {"generate", Command::generate},
       {"chat", Command::chat},
       {"score", Command::score},
-      {"verify", Command::verify}};
+      {"verify", Command::verify},
+      {"canary", Command::canary}};
   size_t next = 0;
   auto command = positional.empty() ? commands.end()
                                     : commands.find(positional[0]);
@@ -275,6 +299,7 @@ std::string helpText(const std::string &program, bool embedded) {
   line(" chat", " --messages FILE", "answer the messages in a JSON file");
   line(" score", " FILE", "how well the model predicts a text");
   line(" verify", " --golden FILE", "compare with golden values");
+  line(" canary", "", "a report before rollout: memory, latency, routing, drift");
   line(" --plan", "", "memory it needs; loads nothing");
   return "Runs a compiled Kimi model" +
          std::string(embedded ? " (this program has one inside)" : "") +
@@ -320,6 +345,12 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --state-tolerance E     absolute (5e-5)\n"
          "  --loss-tolerance E      nats per token (1e-4)\n"
          "  --router-margin E       other experts are allowed within this margin (1e-5)\n"
+         "Canary:\n"
+         "  --text FILE             text to measure with (one the model writes itself)\n"
+         "  --contexts N,N,...      prompt lengths for latencies (16, 64, 256, ...)\n"
+         "  --against NAME=FILE     another artifact of the model, e.g. compiled with other products,\n"
+         "                          to report the drift of; may be given several times\n"
+         "  --html FILE             also write the report as a page with plots\n"
          "Output:\n"
          "  --json                  one JSON object on standard output (docs/json.md)\n"
          "  --help, --version\n"

@@ -15,7 +15,7 @@
 
 namespace k3run {
 
-enum class Command { generate, chat, score, verify, plan, help, version };
+enum class Command { generate, chat, score, verify, canary, plan, help, version };
 
 /// An artifact inside a file; `offset` is not 0 in a self-contained executable.
 struct ArtifactLocation {
@@ -36,6 +36,8 @@ struct Options {
   std::string weightsDir;
   bool poison = false;
   bool verifyWeights = false;
+  uint32_t maxSequences = 1; ///< most commands run one at a time
+  uint64_t prefixCacheBytes = 0;
 
   // generate and chat
   std::optional<std::string> prompt;
@@ -53,8 +55,13 @@ struct Options {
   std::string system;
   k3rt::ChatOptions chat;
 
-  // score
+  // score, and canary if given
   std::string textFile;
+
+  // canary
+  std::vector<uint64_t> contexts; ///< empty: chosen
+  std::vector<std::pair<std::string, std::string>> against; ///< name, artifact
+  std::string htmlFile;
 
   // verify
   std::string goldenFile;
