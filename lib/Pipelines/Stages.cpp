@@ -54,17 +54,22 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   addVerifier(manager, Stage::Chunk);
 }
 
-void k3::buildDispatchStage(OpPassManager &manager, const StageOptions &) {
-  manager.addPass(createFormDispatches());
+void k3::buildDispatchStage(OpPassManager &manager, const StageOptions &options) {
+  FormDispatchesOptions form;
+  form.separatePhases = options.gpu;
+  manager.addPass(createFormDispatches(form));
   manager.addPass(createDedupKernels());
   addVerifier(manager, Stage::Dispatch);
 }
 
 void k3::buildConfigureStage(OpPassManager &manager, const StageOptions &options) {
-  if (options.gpu)
+  if (options.gpu) {
     buildGpuConfigurePipeline(manager, options.forceGeneric);
-  else
+    // Kernels of the two phases that came out equal.
+    manager.addPass(createDedupKernels());
+  } else {
     buildConfigurePipeline(manager, options.forceGeneric);
+  }
   addVerifier(manager, Stage::Configure);
 }
 

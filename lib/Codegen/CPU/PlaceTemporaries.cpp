@@ -3,12 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/Common/Kernels.h"
+#include "lib/Codegen/Common/Temporaries.h"
 #include "lib/Codegen/CPU/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Interfaces/ValueBoundsOpInterface.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::k3 {
@@ -20,35 +19,6 @@ using namespace mlir;
 using namespace mlir::k3;
 
 static constexpr int64_t alignment = 64;
-
-/// Constant upper bound of an index value.
-static FailureOr<int64_t> getUpperBound(Value value) {
-  // The minima of arith say nothing to upstream's value bounds.
-  if (Operation *op = value.getDefiningOp(); isa_and_nonnull<arith::MinSIOp, arith::MinUIOp>(op)) {
-    FailureOr<int64_t> first = getUpperBound(op->getOperand(0)), second = getUpperBound(op->getOperand(1));
-    if (succeeded(first) && succeeded(second))
-      return std::min(*first, *second);
-    return succeeded(first) ? first : second;
-  }
-  return ValueBoundsConstraintSet::computeConstantBound(presburger::BoundType::UB, value, nullptr, /*closedUB=*/true);
-}
-
-/// Most bytes an allocation can take, from the bounds of its dynamic sizes.
-static FailureOr<int64_t> getMaxBytes(memref::AllocOp alloc) {
-  MemRefType type = alloc.getType();
-  int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-  unsigned dynamic = 0;
-  for (int64_t size : type.getShape()) {
-    if (ShapedType::isDynamic(size)) {
-      FailureOr<int64_t> bound = getUpperBound(alloc.getDynamicSizes()[dynamic++]);
-      if (failed(bound))
-        return alloc.emitOpError("a kernel's temporary needs a constant upper bound of its size");
-      size = std::max<int64_t>(*bound, 0);
-    }
-    bytes *= size;
-  }
-  return bytes;
-}
 
 namespace {
 struct PlaceTemporaries : k3::impl::K3PlaceTemporariesBase<PlaceTemporaries> {
@@ -107,17 +77,6 @@ struct PlaceTemporaries : k3::impl::K3PlaceTemporariesBase<PlaceTemporaries> {
       alloc.replaceAllUsesWith(view);
       alloc.erase();
     }
-  }
-
-  /// What is copied here is data that the op moves; kernels call no memcpy, so it becomes loops.
-  static void replaceCopies(func::FuncOp func) {
-    func.walk([](memref::CopyOp copy) {
-      if (copy.getSource() != copy.getTarget()) { // equal where a tile was computed in place
-        OpBuilder b(copy);
-        linalg::CopyOp::create(b, copy.getLoc(), copy.getSource(), copy.getTarget());
-      }
-      copy.erase();
-    });
   }
 };
 } // namespace

@@ -6,6 +6,7 @@
 #include "lib/Codegen/GPU/Emitters.h"
 #include "lib/Codegen/GPU/KernelAttrNames.h"
 #include "lib/Codegen/GPU/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::k3 {
 #define GEN_PASS_DEF_K3GPUCONFIGUREKERNELS
@@ -50,6 +51,32 @@ static LogicalResult verifyConfig(Operation *root, KernelConfigAttr config, cons
   return success();
 }
 
+/// Threads of a block that runs a decomposed op.
+static constexpr int64_t genericThreads = 256;
+
+/// One tile size per parallel loop: enough for all threads of a block where that needs no large temporaries.
+static SmallVector<int64_t> chooseGenericTiles(Operation *root) {
+  return llvm::TypeSwitch<Operation *, SmallVector<int64_t>>(root)
+      .Case<LinearOp>([](auto) { return SmallVector<int64_t>{8, 64}; })
+      .Case<MxContractOp>([](auto) { return SmallVector<int64_t>{1, genericThreads}; })
+      .Case<GluOp, SigmoidGateOp, MoeCombineOp>([](auto) { return SmallVector<int64_t>{1, 4 * genericThreads}; })
+      .Case<KdaShortConvOp>([](auto) { return SmallVector<int64_t>{genericThreads}; })
+      .Case<MoeGroupedContractOp>([](auto) { return SmallVector<int64_t>{genericThreads / 2}; })
+      .Case<KdaGateOp, KdaGatedNormOp>([](auto) { return SmallVector<int64_t>{1, 8}; })
+      .Case<MlaAbsorbOp, MlaExpandOp>([](auto) { return SmallVector<int64_t>{4, 1}; })
+      .Default([](Operation *op) { return SmallVector<int64_t>(getLoopNames(op).size(), 1); });
+}
+
+static KernelConfigAttr getGenericConfig(Operation *root) {
+  SmallVector<int64_t> tiles = chooseGenericTiles(root);
+  // A tile that covers a whole static loop is no tile.
+  for (auto [tile, loop] : llvm::zip_equal(tiles, getLoopNames(root)))
+    if (int64_t size = getStaticNamedDim(root, loop); !ShapedType::isDynamic(size) && tile >= size)
+      tile = 0;
+  return KernelConfigAttr::get(root->getContext(), tiles, strategyGeneric, ArrayRef<GridDimAttr>(), genericThreads,
+                               /*sharedBytes=*/0, /*cluster=*/1, ArrayRef<TensorMapAttr>());
+}
+
 namespace {
 struct ConfigureKernels : k3::impl::K3GpuConfigureKernelsBase<ConfigureKernels> {
   using Base::Base;
@@ -80,8 +107,7 @@ struct ConfigureKernels : k3::impl::K3GpuConfigureKernelsBase<ConfigureKernels> 
     if (emitter)
       if (std::optional<GpuLaunch> launch = emitter->configure(root, phase, target))
         return toConfig(root, *launch);
-    root->emitOpError("has no GPU emitter for these types");
-    return {};
+    return getGenericConfig(root);
   }
 };
 } // namespace

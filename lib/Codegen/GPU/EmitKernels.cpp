@@ -29,6 +29,9 @@ struct EmitKernels : k3::impl::K3GpuEmitKernelsBase<EmitKernels> {
   }
 
   static LogicalResult emit(func::FuncOp func) {
+    auto strategy = func->getAttrOfType<StringAttr>(strategyAttrName);
+    if (strategy && strategy == strategyGeneric)
+      return success();
     FailureOr<GpuTarget> target = getGpuTarget(func);
     FailureOr<StructuredOpInterface> root = getKernelRoot(func);
     if (failed(target) || failed(root))
@@ -41,9 +44,6 @@ struct EmitKernels : k3::impl::K3GpuEmitKernelsBase<EmitKernels> {
     if (failed(emitter->emit(b, *root, config, *target)))
       return failure();
     (*root)->erase();
-    func->setAttr(strategyAttrName, b.getStringAttr(config.getStrategy()));
-    func->setAttr(threadsAttrName, b.getI64IntegerAttr(config.getThreads()));
-    func->setAttr(sharedBytesAttrName, b.getI64IntegerAttr(config.getSharedBytes()));
     return success();
   }
 };

@@ -25,12 +25,23 @@ void k3::buildGpuKernelsPipeline(OpPassManager &pm) {
     on.addPass(createCanonicalizerPass());
     on.addPass(createCSEPass());
   };
-  // Memrefs.
+  func.addPass(createK3GpuRecordLaunch());
+  // Tensors; emitters take their ops whole.
+  func.addPass(createK3TileToGrid());
+  simplify(func);
+  // Decompositions copy where they need a temporary; canonicalization would take such copies for identities.
+  func.addPass(createK3Decompose());
+  func.addPass(createCSEPass());
+  // Memrefs. Copies of a buffer to itself vanish when they are simplified.
   func.addPass(createK3BufferizeKernels());
   simplify(func);
+  func.addPass(createK3GpuBindExperts());
+  func.addPass(createK3GpuPlaceTemporaries());
   // Threads.
   func.addPass(createK3GpuEmitKernels());
+  func.addPass(createK3GpuDistributeToThreads());
   simplify(func);
+  func.addPass(createK3GpuExpandMath());
   // LLVM.
   pm.addPass(createK3GpuEmitEntryPoints());
   OpPassManager &lowered = pm.nest<func::FuncOp>();

@@ -20,14 +20,57 @@ def K3GpuConfigureKernels : Pass<"k3-gpu-configure-kernels", "::mlir::func::Func
                         "decompose every op, also those that have an emitter">];
 }
 
+def K3GpuRecordLaunch : Pass<"k3-gpu-record-launch", "::mlir::func::FuncOp"> {
+  let summary = "a kernel's function learns what the config of its root says, which will be gone";
+  let description = [{
+    `k3.strategy`, `k3.threads` and `k3.shared_bytes`.
+  }];
+}
+
 def K3GpuEmitKernels : Pass<"k3-gpu-emit-kernels", "::mlir::func::FuncOp"> {
   let summary = "structured ops on memrefs become the code of their emitters";
   let description = [{
-    The kernel's function keeps what is left of its config: `k3.strategy`, `k3.threads`, `k3.shared_bytes`. The block's
-    dynamic shared memory is an argument `{k3.shared_memory}`, tensor maps are arguments `{k3.tensor_map = number}`.
+    The block's dynamic shared memory is an argument `{k3.shared_memory}`, tensor maps are arguments
+    `{k3.tensor_map = number}`. Kernels of the strategy `generic` hold no structured op any more and stay as they are.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+def K3GpuBindExperts : Pass<"k3-gpu-bind-experts", "::mlir::func::FuncOp"> {
+  let summary = "slices of expert groups become views behind the pointers of a table";
+  let description = [{
+    An argument with `k3.expert_group` is bound to a table of pointers. Every use of it must be a slice of one expert; the
+    slice then starts where the expert's entry points to.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def K3GpuPlaceTemporaries : Pass<"k3-gpu-place-temporaries", "::mlir::func::FuncOp"> {
+  let summary = "put bounded temporaries into the block's shared memory";
+  let description = [{
+    Temporaries of a kernel of the strategy `generic` share bytes where they do not live at the same time. What all of
+    them take is recorded as `k3.shared_bytes`; more than a block can have is an error, as is a temporary without a
+    constant bound.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect"];
+}
+
+def K3GpuDistributeToThreads : Pass<"k3-gpu-distribute-to-threads", "::mlir::func::FuncOp"> {
+  let summary = "blocks and threads share the work of decomposed kernels";
+  let description = [{
+    For kernels of the strategy `generic`. The loop over the grid becomes block indices. The parallel loops of every linalg
+    op are flattened and go to threads in turn (the innermost is contiguous); its reductions stay in a thread. All threads
+    run the code around them, whose bounds and conditions are the same for all; single elements are stored by one thread.
+    Barriers stand around everything that writes.
+  }];
+  let dependentDialects = ["::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect", "::mlir::memref::MemRefDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::NVVM::NVVMDialect"];
+}
+
+def K3GpuExpandMath : Pass<"k3-gpu-expand-math", "::mlir::func::FuncOp"> {
+  let summary = "math functions on f32 become instructions of the GPU";
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect"];
 }
 
 def K3GpuEmitEntryPoints : Pass<"k3-gpu-emit-entry-points", "::mlir::ModuleOp"> {

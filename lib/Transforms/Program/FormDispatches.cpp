@@ -46,9 +46,10 @@ struct Chain {
 /// Outlines one root op.
 class Outliner {
 public:
-  Outliner(StructuredOpInterface root, DimTerms &terms, SymbolTable &symbols)
+  /// `phase` is the kernel's, null if it does not carry one.
+  Outliner(StructuredOpInterface root, DimTerms &terms, SymbolTable &symbols, Attribute phase)
       : root(root), dps(cast<DestinationStyleOpInterface>(root.getOperation())), terms(terms), symbols(symbols),
-        builder(root) {}
+        phase(phase), builder(root) {}
 
   LogicalResult run();
 
@@ -73,6 +74,7 @@ private:
   DestinationStyleOpInterface dps;
   DimTerms &terms;
   SymbolTable &symbols;
+  Attribute phase;
   OpBuilder builder;
 
   SmallVector<Chain> chains; ///< of every operand of the root; scalars have no views
@@ -82,6 +84,7 @@ private:
 };
 
 struct FormDispatchesPass : k3::impl::FormDispatchesBase<FormDispatchesPass> {
+  using Base::Base;
   void runOnOperation() override;
 };
 
@@ -250,6 +253,8 @@ func::FuncOp Outliner::createKernel() {
   kernel.setPrivate();
   kernel->setAttr(kKernelAttr, builder.getUnitAttr());
   kernel->setAttr(kSourceOpAttr, builder.getStringAttr(root->getName().getStringRef()));
+  if (phase)
+    kernel->setAttr(kPhaseAttr, phase);
   symbols.insert(kernel);
   Block *body = kernel.addEntryBlock();
   for (auto [index, argument] : llvm::enumerate(arguments)) {
@@ -333,7 +338,7 @@ void FormDispatchesPass::runOnOperation() {
     SmallVector<StructuredOpInterface> roots;
     function.walk([&](StructuredOpInterface op) { roots.push_back(op); });
     for (StructuredOpInterface root : roots)
-      if (failed(Outliner(root, terms, symbols).run()))
+      if (failed(Outliner(root, terms, symbols, separatePhases ? function->getAttr(kPhaseAttr) : Attribute()).run()))
         return signalPassFailure();
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
       if (isOpTriviallyDead(&op))

@@ -25,7 +25,11 @@ def FormDispatches : Pass<"k3-form-dispatches", "::mlir::ModuleOp"> {
     The caller is left with calls on its own arguments, on `tensor.empty`s and on results of other calls. A tensor that
     was passed as a destination must not be used afterwards except through the call's result: then no copy is needed,
     and what would need one is reported at the call.
+
+    With `separate-phases` kernels carry their phase (`k3.phase`), so that `configure` may choose by it; those of the two
+    phases are not merged until then.
   }];
+  let options = [Option<"separatePhases", "separate-phases", "bool", "false", "kernels know which phase calls them">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
 }
 

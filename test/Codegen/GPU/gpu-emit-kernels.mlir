@@ -3,7 +3,6 @@
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 // CHECK-LABEL: @row
 // CHECK-SAME: %[[SHARED:[a-z0-9]+]]: !llvm.ptr<3> {k3.shared_memory})
-// CHECK-SAME: k3.kernel, k3.shared_bytes = 8 : i64, k3.strategy = "row", k3.threads = 64 : i64
 // CHECK: nvvm.read.ptx.sreg.ctaid.x
 // CHECK: llvm.load {{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 // CHECK: llvm.getelementptr inbounds %[[SHARED]]

@@ -233,15 +233,24 @@ Value GpuBuilder::tanh(Value x) const {
   return select(lt(a, f32(0.625)), nearZero, far);
 }
 
+/// log(1 + t) = 2 atanh(s), s = t / (2 + t), for |s| <= 1/3.
+static Value emitLog1pNearZero(const GpuBuilder &g, Value t) {
+  Value s = g.quotient(t, g.add(t, g.f32(2)));
+  Value z = g.mul(s, s);
+  Value p = polynomial(g, z, {0.10393793134679948, 0.08732356233913934, 0.11132354999799758, 0.1428515289366334,
+                              0.20000005384227287, 0.3333333332501694});
+  Value twice = g.add(s, s);
+  return g.fma(g.mul(twice, z), p, twice);
+}
+
+Value GpuBuilder::log1p(Value x) const {
+  Value isNear = logicalAnd(ge(x, f32(-0.5)), le(x, f32(1)));
+  return select(isNear, emitLog1pNearZero(*this, x), log(add(x, f32(1))));
+}
+
 Value GpuBuilder::softplus(Value x) const {
-  // max(x, 0) + log1p(t), t = exp(-|x|) in [0, 1]; log1p(t) = 2 atanh(s), s = t / (2 + t) <= 1/3.
-  Value t = exp(neg(abs(x)));
-  Value s = quotient(t, add(t, f32(2)));
-  Value z = mul(s, s);
-  Value p = polynomial(*this, z, {0.10393793134679948, 0.08732356233913934, 0.11132354999799758, 0.1428515289366334,
-                                  0.20000005384227287, 0.3333333332501694});
-  Value twice = add(s, s);
-  return add(max(x, f32(0)), fma(mul(twice, z), p, twice));
+  // exp(-|x|) is in [0, 1].
+  return add(max(x, f32(0)), emitLog1pNearZero(*this, exp(neg(abs(x)))));
 }
 
 Value GpuBuilder::glu(Activation activation, double beta, double linearBeta, Value gate, Value up) const {

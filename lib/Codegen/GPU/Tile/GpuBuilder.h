@@ -148,6 +148,8 @@ public:
   /// x > 0 and normal; absolute error 2^-22 in [0.5, 2], relative 2^-22 outside.
   Value log2(Value x) const;
   Value log(Value x) const;
+  /// log(1 + x), x > -1: relative error 2^-21 for x <= 1.
+  Value log1p(Value x) const;
   /// 1 / x and 1 / sqrt(x) with relative error 2^-23 and 2^-22; not for subnormals.
   Value reciprocal(Value x) const;
   /// x / y = x * reciprocal(y).
