@@ -131,6 +131,19 @@ k3rt_status k3rt_snapshot_free(k3rt_engine *engine, k3rt_snapshot snapshot);
 k3rt_status k3rt_snapshot_save(k3rt_engine *engine, k3rt_snapshot snapshot, const char *path);
 k3rt_status k3rt_snapshot_load(k3rt_engine *engine, const char *path, k3rt_snapshot *out_snapshot);
 
+/* Speculation: mark, run drafts with all_logits, keep those that the model confirms. A mark remembers the state of a
+ * sequence as it is now, in a free state slot, until it is moved by another mark, given up, or the sequence is freed or
+ * restored. K3RT_OUT_OF_MEMORY: no slot is free; the sequence can go on without drafts. */
+k3rt_status k3rt_sequence_mark(k3rt_engine *engine, k3rt_sequence sequence);
+k3rt_status k3rt_sequence_unmark(k3rt_engine *engine, k3rt_sequence sequence);
+typedef struct k3rt_rollback_row {
+  k3rt_sequence sequence;
+  uint64_t keep; /* tokens after the mark that stay */
+} k3rt_rollback_row;
+/* Back to the marks, which stay; the tokens to keep are run again, all rows in one step. Also brings back sequences that
+ * failed after their mark. Errors as k3rt_step. */
+k3rt_status k3rt_rollback(k3rt_engine *engine, const k3rt_rollback_row *rows, uint32_t num_rows);
+
 /* Prefix cache. A recurrent state cannot be cut back, so a prefix can be reused only if the state at its very end was
  * kept. k3rt_prefix_store keeps the whole state of a sequence under the tokens it has seen, unless that is known, there
  * is no room (prefix_cache_bytes) or a value in it is NaN or infinite: never an error, see the counts. What is cheapest to

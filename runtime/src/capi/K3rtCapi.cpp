@@ -169,6 +169,27 @@ k3rt_status k3rt_sequence_fork(k3rt_engine *engine, k3rt_sequence sequence,
   return engine->report(engine->engine.forkSequence(sequence, *out_sequence));
 }
 
+k3rt_status k3rt_sequence_mark(k3rt_engine *engine, k3rt_sequence sequence) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.markSequence(sequence));
+}
+
+k3rt_status k3rt_sequence_unmark(k3rt_engine *engine, k3rt_sequence sequence) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  return engine->report(engine->engine.unmarkSequence(sequence));
+}
+
+k3rt_status k3rt_rollback(k3rt_engine *engine, const k3rt_rollback_row *rows,
+                          uint32_t num_rows) {
+  if (!engine)
+    return K3RT_INVALID_ARGUMENT;
+  if (num_rows != 0 && !rows)
+    return engine->report(nullArgument("rows"));
+  return engine->report(engine->engine.rollBack(rows, num_rows));
+}
+
 k3rt_status k3rt_prefix_attach(k3rt_engine *engine, k3rt_sequence sequence,
                                const int32_t *tokens, uint64_t num_tokens,
                                uint64_t *out_reused) {

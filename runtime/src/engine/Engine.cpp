@@ -178,6 +178,7 @@ Status Engine::freeSequence(k3rt_sequence handle) {
   Sequence &sequence = sequences[index];
   sequence.generation = nextGeneration(sequence.generation);
   states.giveBack(sequence.holding);
+  dropMark(sequence);
   --liveSequences;
   return Status();
 }
@@ -393,6 +394,7 @@ Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
   states.load(sequence.holding, snapshot.length(), snapshot.bytes.data());
   K3RT_RETURN_IF_ERROR(device->finish());
   sequence.tokens = snapshot.tokens;
+  dropMark(sequence); // it is not of these tokens
   sequence.failure.clear();
   return Status();
 }

@@ -50,6 +50,10 @@ public:
   Status freeSnapshot(k3rt_snapshot handle);
   Status saveSnapshot(k3rt_snapshot handle, const std::string &path);
   Status loadSnapshot(const std::string &path, k3rt_snapshot &out);
+  /// See k3rt_sequence_mark and k3rt_rollback.
+  Status markSequence(k3rt_sequence handle);
+  Status unmarkSequence(k3rt_sequence handle);
+  Status rollBack(const k3rt_rollback_row *rows, uint32_t count);
   /// `out` null: only the count is given.
   Status readState(k3rt_sequence handle, uint32_t layer, std::string_view name,
                    float *out, uint64_t &inoutCount);
@@ -73,6 +77,8 @@ private:
     uint64_t reserved = 0; ///< tokens that its pages are promised for
     Holding holding;
     std::string failure; ///< why the state is not to be used; empty = it is
+    std::optional<uint32_t> markSlot; ///< the state after markLength tokens
+    uint64_t markLength = 0;
 
     uint64_t length() const { return tokens.size(); }
   };
@@ -98,6 +104,7 @@ private:
   StateFileModel stateFileModel();
   Status openPhase(const k3::artifact::Program &encoded);
   Status findSequence(k3rt_sequence handle, uint32_t &index);
+  void dropMark(Sequence &sequence);
   Status findState(uint32_t layer, std::string_view name, uint32_t &out) const;
   Status findSnapshot(k3rt_snapshot handle, uint32_t &index);
   k3rt_sequence handleOf(uint32_t index) const;

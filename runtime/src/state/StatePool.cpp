@@ -71,20 +71,25 @@ void StatePool::fillSlot(uint32_t slot, uint8_t byte) {
       device->fill(region.memory + region.stride * slot, byte, region.stride);
 }
 
-std::optional<uint32_t> StatePool::takeSlot() {
+std::optional<uint32_t> StatePool::takeSlot(Contents contents) {
   if (slotStack.empty())
     return std::nullopt;
   uint32_t slot = slotStack.back();
   slotStack.pop_back();
-  fillSlot(slot, 0);
+  if (contents == Contents::zero)
+    fillSlot(slot, 0);
   return slot;
+}
+
+void StatePool::giveSlotBack(uint32_t slot) {
+  if (poison)
+    fillSlot(slot, poisonByte);
+  slotStack.push_back(slot);
 }
 
 void StatePool::giveBack(Holding &holding) {
   setPages(holding, 0);
-  if (poison)
-    fillSlot(holding.slot, poisonByte);
-  slotStack.push_back(holding.slot);
+  giveSlotBack(holding.slot);
 }
 
 uint32_t StatePool::pagesFor(uint64_t tokens) const {

@@ -35,8 +35,10 @@ public:
   /// device's memory.
   char *memory(uint32_t state) const { return regions[state].memory; }
 
-  /// A slot whose states are zero; nothing when all are taken.
-  std::optional<uint32_t> takeSlot();
+  enum class Contents : uint8_t { zero, any };
+  /// A slot; nothing when all are taken.
+  std::optional<uint32_t> takeSlot(Contents contents = Contents::zero);
+  void giveSlotBack(uint32_t slot);
   /// Slot and pages.
   void giveBack(Holding &holding);
   void copySlot(uint32_t from, uint32_t to);
