@@ -9,6 +9,8 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -151,6 +153,110 @@ k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch, k3rt_step_re
   *result = {engine->logits.data(), engine->firstRow.data(), engine->firstRow[1], model.vocab, nullptr};
   return K3RT_OK;
 }
+void k3rt_sampling_init(k3rt_sampling *sampling) {
+  *sampling = {};
+  sampling->size = sizeof(*sampling);
+  sampling->temperature = sampling->top_p = sampling->repetition_penalty = 1;
+}
+
+// A scheduler that gives every running request its likeliest token in each step, whatever its sampling.
+struct k3rt_scheduler {
+  struct Request {
+    k3rt_request id;
+    std::vector<int32_t> history, stops, banned;
+    uint64_t promptTokens, maxTokens, generated = 0;
+    bool cancelled = false;
+  };
+  k3rt_engine *engine;
+  k3rt_scheduler_options options;
+  std::vector<Request> requests;
+  k3rt_request last = 0;
+};
+void k3rt_scheduler_options_init(k3rt_scheduler_options *options) {
+  *options = {};
+  options->size = sizeof(*options);
+}
+void k3rt_request_options_init(k3rt_request_options *options) {
+  *options = {};
+  options->size = sizeof(*options);
+}
+k3rt_status k3rt_scheduler_create(k3rt_engine *engine, const k3rt_scheduler_options *options, k3rt_scheduler **out) {
+  *out = new k3rt_scheduler{engine, *options, {}};
+  return K3RT_OK;
+}
+void k3rt_scheduler_free(k3rt_scheduler *scheduler) { delete scheduler; }
+k3rt_status k3rt_scheduler_submit(k3rt_scheduler *scheduler, const k3rt_request_options *options, k3rt_request *out,
+                                  char *error, size_t size) {
+  if (options->num_prompt > mock().maxContext) {
+    std::snprintf(error, size, "the prompt has %zu tokens, the context is %zu", size_t(options->num_prompt),
+                  size_t(mock().maxContext));
+    return K3RT_INVALID_ARGUMENT;
+  }
+  *out = ++scheduler->last;
+  scheduler->requests.push_back({*out,
+                                 {options->prompt, options->prompt + options->num_prompt},
+                                 {options->stop_ids, options->stop_ids + options->num_stop_ids},
+                                 {options->banned_ids, options->banned_ids + options->num_banned_ids},
+                                 options->num_prompt,
+                                 options->max_tokens});
+  mock().seeds.push_back(options->sampling->seed);
+  return K3RT_OK;
+}
+k3rt_status k3rt_scheduler_cancel(k3rt_scheduler *scheduler, k3rt_request request) {
+  for (auto &one : scheduler->requests)
+    if (one.id == request)
+      one.cancelled = true;
+  return K3RT_OK;
+}
+k3rt_status k3rt_scheduler_step(k3rt_scheduler *scheduler, k3rt_scheduler_report *report) {
+  auto &model = mock();
+  std::vector<k3rt_scheduler::Request> left;
+  size_t running = 0;
+  *report = {};
+  for (auto &request : scheduler->requests) {
+    if (!request.cancelled && running++ >= model.options.max_sequences) {
+      left.push_back(request);
+      continue;
+    }
+    k3rt_request_event event = {};
+    event.request = request.id;
+    event.prompt_tokens = request.promptTokens;
+    event.token = -1;
+    ++report->rows;
+    if (request.cancelled) {
+      event.finish = K3RT_FINISH_CANCELLED;
+    } else {
+      std::vector<float> logits(model.vocab, 0.0f);
+      if (model.logits)
+        model.logits(request.history, logits);
+      for (int32_t id : request.banned)
+        logits[size_t(id)] = -1;
+      if (std::isnan(logits[0])) {
+        event.finish = K3RT_FINISH_FAILED;
+        event.error = "logit 0 is NaN";
+      } else {
+        event.token = int32_t(std::max_element(logits.begin(), logits.end()) - logits.begin());
+        event.num_tokens = ++request.generated;
+        request.history.push_back(event.token);
+        if (std::count(request.stops.begin(), request.stops.end(), event.token))
+          event.finish = K3RT_FINISH_STOP;
+        else if (request.generated == request.maxTokens)
+          event.finish = K3RT_FINISH_LENGTH;
+        else if (request.history.size() > model.maxContext)
+          event.finish = K3RT_FINISH_CONTEXT;
+      }
+    }
+    // The callback may cancel.
+    request.cancelled = false;
+    scheduler->options.on_event(scheduler->options.user, &event);
+    if (event.finish == K3RT_NOT_FINISHED)
+      left.push_back(request);
+  }
+  scheduler->requests = left;
+  report->running = scheduler->requests.size();
+  return K3RT_OK;
+}
+
 k3rt_status k3rt_tokenizer_blob(k3rt_engine *, const void **data, uint64_t *size) {
   *data = mock().tokenizer.empty() ? nullptr : mock().tokenizer.data();
   *size = mock().tokenizer.size();
@@ -183,10 +289,12 @@ void script(std::vector<int32_t> tokens, int32_t end) {
   };
 }
 
-RunResult run(const std::vector<std::string> &arguments, const std::string &input, const std::string &programPath) {
+RunResult run(const std::vector<std::string> &arguments, const std::string &input, const std::string &programPath,
+              bool terminal) {
   std::istringstream in(input);
   std::ostringstream out, err;
   Streams streams{in, out, err};
+  streams.showProgress = terminal;
   int code = runMain(programPath, arguments, streams);
   return {code, out.str(), err.str()};
 }

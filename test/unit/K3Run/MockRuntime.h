@@ -35,6 +35,7 @@ struct MockModel {
   std::vector<int32_t> history; ///< of the newest sequence
   k3rt_engine_options options = {};
   uint64_t offset = 0;
+  std::vector<uint64_t> seeds; ///< of the requests submitted to a scheduler
 };
 
 /// The model in use; reset() starts a new one with the tokenizer of k3-nano.
@@ -52,7 +53,8 @@ struct RunResult {
 /// Runs k3-run with these arguments.
 RunResult run(const std::vector<std::string> &arguments,
               const std::string &input = "",
-              const std::string &programPath = "/nowhere/k3-run");
+              const std::string &programPath = "/nowhere/k3-run",
+              bool terminal = false);
 
 /// A file below the test's own temporary folder with this content.
 std::string temporaryFile(const std::string &name, const std::string &content);

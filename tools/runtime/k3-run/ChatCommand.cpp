@@ -4,8 +4,8 @@
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-run/Commands.h"
 
-#include "runtime/src/text/ChatAnswer.h"
 #include "runtime/src/text/Utf8.h"
+#include "tools/runtime/k3-run/TextSources.h"
 
 #include <istream>
 #include <nlohmann/json.hpp>
@@ -14,65 +14,6 @@
 namespace k3run {
 
 namespace {
-/// Gives the response as text; reasoning and tool calls are kept, and shown when
-/// there is a stream to show them on.
-class AnswerText : public TextSource {
-public:
-  AnswerText(const k3rt::Tokenizer &tokenizer, k3rt::ChatFormat format,
-             bool thinking, std::ostream *show)
-      : reader(tokenizer, format, thinking), show(show) {}
-
-  bool push(int32_t id, std::string &text, std::string &error) override {
-    std::vector<k3rt::ChatAnswerReader::Delta> deltas;
-    if (!reader.push(id, deltas, error))
-      return false;
-    take(deltas, text);
-    return true;
-  }
-  void finish(std::string &text) override {
-    std::vector<k3rt::ChatAnswerReader::Delta> deltas;
-    reader.finish(deltas);
-    take(deltas, text);
-    endShown();
-  }
-
-  std::string reasoning, toolCalls;
-
-private:
-  using Part = k3rt::ChatAnswerReader::Part;
-
-  void take(const std::vector<k3rt::ChatAnswerReader::Delta> &deltas,
-            std::string &text) {
-    for (const k3rt::ChatAnswerReader::Delta &delta : deltas) {
-      if (delta.part == Part::response) {
-        endShown();
-        text += delta.text;
-        continue;
-      }
-      (delta.part == Part::reasoning ? reasoning : toolCalls) += delta.text;
-      if (!show)
-        continue;
-      if (!shown || shownPart != delta.part)
-        *show << (shown ? "\n" : "")
-              << (delta.part == Part::reasoning ? "[thinking] "
-                                                : "[tool calls] ");
-      *show << delta.text << std::flush;
-      shown = true;
-      shownPart = delta.part;
-    }
-  }
-  void endShown() {
-    if (shown)
-      *show << '\n' << std::flush;
-    shown = false;
-  }
-
-  k3rt::ChatAnswerReader reader;
-  std::ostream *show;
-  bool shown = false;
-  Part shownPart = Part::response;
-};
-
 /// One conversation in one sequence: the model sees each message once.
 class Conversation {
 public:

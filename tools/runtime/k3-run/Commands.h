@@ -17,6 +17,8 @@ struct Streams {
   std::ostream &err;
   /// Whether a person types the input of `chat`.
   bool interactive = false;
+  /// Whether `err` is a terminal, on which a line can be written over.
+  bool showProgress = false;
   Clock::time_point start = Clock::now();
 };
 
@@ -31,6 +33,8 @@ struct Streams {
                              std::string &error);
 [[nodiscard]] bool runCanary(const Options &options, Streams &streams,
                              std::string &error);
+[[nodiscard]] bool runBatch(const Options &options, Streams &streams,
+                            std::string &error);
 [[nodiscard]] bool runPlan(const Options &options, Streams &streams,
                            std::string &error);
 

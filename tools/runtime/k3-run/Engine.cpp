@@ -14,7 +14,11 @@ k3rt_engine_options engineOptions(const Options &options) {
   k3rt_engine_options_init(&result);
   result.threads = options.threads;
   result.memory_limit = options.memoryLimit;
-  result.max_sequences = options.maxSequences;
+  // Only batch runs more than one sequence at a time.
+  constexpr uint32_t batchSequences = 16;
+  result.max_sequences = options.maxSequences != 0             ? options.maxSequences
+                         : options.command == Command::batch ? batchSequences
+                                                             : 1;
   result.prefix_cache_bytes = options.prefixCacheBytes;
   result.max_context = options.context;
   result.prefill_window = options.prefillWindow;

@@ -68,9 +68,12 @@ public:
   [[nodiscard]] bool setTrace(k3rt_trace_fn trace, void *user,
                               std::string &error);
 
-private:
-  bool check(k3rt_status status, std::string &error) const;
+  /// For calls of the C API that have no function here.
+  k3rt_engine *handle() { return engine; }
+  /// False with the engine's message in `error` unless `status` is K3RT_OK.
+  [[nodiscard]] bool check(k3rt_status status, std::string &error) const;
 
+private:
   k3rt_engine *engine = nullptr;
   k3rt_model_info modelInfo = {};
   std::unique_ptr<k3rt::Tokenizer> textTokenizer;

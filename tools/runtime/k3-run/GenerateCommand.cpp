@@ -4,7 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-run/Commands.h"
 
-#include "runtime/src/text/StreamDecoder.h"
+#include "tools/runtime/k3-run/TextSources.h"
 
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -12,18 +12,6 @@
 namespace k3run {
 
 namespace {
-class PlainText : public TextSource {
-public:
-  explicit PlainText(const k3rt::Tokenizer &tokenizer) : decoder(tokenizer) {}
-  bool push(int32_t id, std::string &text, std::string &error) override {
-    return decoder.push(id, text, error);
-  }
-  void finish(std::string &text) override { decoder.finish(text); }
-
-private:
-  k3rt::StreamDecoder decoder;
-};
-
 bool encodePrompt(const Options &options, const Engine &engine,
                   std::istream &in, std::vector<int32_t> &ids,
                   std::string &error) {

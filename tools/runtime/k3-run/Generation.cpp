@@ -51,9 +51,9 @@ bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
               Clock::time_point start, GenerationResult &result,
               std::string &error) {
   k3rt::Sampler sampler;
-  k3rt::StopMatcher stop;
+  StoppedText answer;
   if (!sampler.init(settings.sampler, engine.info().vocab_size, error) ||
-      !stop.init(settings.stops, error))
+      !answer.init(source, settings.stops, error))
     return false;
   if (prompt.empty()) {
     error = "the prompt is empty";
@@ -79,13 +79,11 @@ bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
   result.promptSeconds = seconds(begin, Clock::now());
 
   Clock::time_point first;
-  auto give = [&](const std::string &text) {
-    std::string certain;
-    bool done = stop.push(text, certain);
+  std::string certain;
+  auto give = [&] {
     if (!certain.empty())
       write(certain);
-    result.text += certain;
-    return done;
+    certain.clear();
   };
   while (result.tokens.size() < settings.maxTokens) {
     int32_t id = 0;
@@ -99,17 +97,11 @@ bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
     result.tokens.push_back(id);
     result.decodeTokens = result.tokens.size() - 1;
     result.decodeSeconds = seconds(first, now);
-    if (stop.isStopId(id)) {
-      result.finishReason = "stop";
-      break;
-    }
-    std::string text;
-    if (!source.push(id, text, error))
+    if (!answer.push(id, certain, error))
       return false;
-    if (give(text)) {
-      result.finishReason = "stop";
+    give();
+    if (answer.stopped())
       break;
-    }
     if (result.tokens.size() == settings.maxTokens)
       break;
     if (length == context) {
@@ -120,15 +112,11 @@ bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
       return false;
     ++length;
   }
-  std::string rest;
-  source.finish(rest);
-  if (give(rest))
+  answer.finish(certain);
+  give();
+  if (answer.stopped())
     result.finishReason = "stop";
-  rest.clear();
-  stop.finish(rest);
-  if (!rest.empty())
-    write(rest);
-  result.text += rest;
+  result.text = answer.text();
   return true;
 }
 

@@ -6,6 +6,7 @@
 #define K3_TOOLS_K3RUN_GENERATION_H
 
 #include "tools/runtime/k3-run/Engine.h"
+#include "tools/runtime/k3-run/TextSources.h"
 
 #include <chrono>
 #include <functional>
@@ -13,15 +14,6 @@
 namespace k3run {
 
 using Clock = std::chrono::steady_clock;
-
-/// Turns generated ids into text to give out. One object per answer.
-class TextSource {
-public:
-  virtual ~TextSource() = default;
-  [[nodiscard]] virtual bool push(int32_t id, std::string &text,
-                                  std::string &error) = 0;
-  virtual void finish(std::string &text) = 0;
-};
 
 struct GenerationResult {
   std::string text;

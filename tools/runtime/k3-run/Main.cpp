@@ -72,6 +72,9 @@ int runMain(const std::string &programPath,
   case Command::canary:
     done = runCanary(options, streams, error);
     break;
+  case Command::batch:
+    done = runBatch(options, streams, error);
+    break;
   case Command::plan:
     done = runPlan(options, streams, error);
     break;

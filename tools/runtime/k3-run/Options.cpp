@@ -45,6 +45,11 @@ Setter text(std::string &target) {
 OptionTable makeTable(Options &o) {
   constexpr const char *count = "a whole number";
   constexpr const char *real = "a number";
+  auto size = [](uint64_t &target) -> Setter {
+    return [&target](const std::string &value) -> const char * {
+      return parseSize(value, target) ? nullptr : "a size such as 512M or 2G";
+    };
+  };
   OptionTable table;
   table.flags = {
       {"--json", [&o] { o.json = true; }},
@@ -58,16 +63,19 @@ OptionTable makeTable(Options &o) {
       {"--no-bos", [&o] { o.beginToken = false; }},
       {"--ignore-eos", [&o] { o.ignoreEos = true; }},
       {"--greedy", [&o] { o.sampler.greedy = true; }},
+      {"--unordered", [&o] { o.unordered = true; }},
+      {"--overwrite", [&o] { o.overwrite = true; }},
       {"--no-think", [&o] { o.chat.thinking = false; }},
   };
   table.values = {
       {"--threads", number(o.threads, count)},
-      {"--memory-limit",
-       [&o](const std::string &value) -> const char * {
-         return parseSize(value, o.memoryLimit)
-                    ? nullptr
-                    : "a size such as 512M or 2G";
-       }},
+      {"--memory-limit", size(o.memoryLimit)},
+      {"--max-sequences", number(o.maxSequences, count)},
+      {"--prefix-cache", size(o.prefixCacheBytes)},
+      {"--prefix-interval", number(o.prefixInterval, count)},
+      {"--token-budget", number(o.tokenBudget, count)},
+      {"-o", text(o.batchOutput)},
+      {"--output", text(o.batchOutput)},
       {"--context", number(o.context, count)},
       {"--prefill-window", number(o.prefillWindow, count)},
       {"--weights-dir", text(o.weightsDir)},
@@ -149,7 +157,8 @@ bool placePositionals(std::vector<std::string> positional,
       {"chat", Command::chat},
       {"score", Command::score},
       {"verify", Command::verify},
-      {"canary", Command::canary}};
+      {"canary", Command::canary},
+      {"batch", Command::batch}};
   size_t next = 0;
   auto command = positional.empty() ? commands.end()
                                     : commands.find(positional[0]);
@@ -175,6 +184,13 @@ bool placePositionals(std::vector<std::string> positional,
     }
     options.textFile = positional[next++];
   }
+  if (options.command == Command::batch) {
+    if (next == positional.size()) {
+      error = "batch needs a file of requests, or - (see --help)";
+      return false;
+    }
+    options.batchInput = positional[next++];
+  }
   if (options.command == Command::generate && next < positional.size()) {
     if (options.prompt) {
       error = "two prompts given: --prompt '" + *options.prompt + "' and '" +
@@ -198,6 +214,16 @@ bool checkCommand(const Options &options, std::string &error) {
     }
     if (!options.prompt && options.promptFile.empty()) {
       error = "no prompt given: use --prompt TEXT (see --help)";
+      return false;
+    }
+  }
+  if (options.command == Command::batch) {
+    if (options.json && options.batchOutput == "-") {
+      error = "batch --json needs -o FILE: standard output has the results";
+      return false;
+    }
+    if (options.maxTokens == 0) {
+      error = "batch wants --max-tokens of at least 1";
       return false;
     }
   }
@@ -300,6 +326,7 @@ std::string helpText(const std::string &program, bool embedded) {
   line(" score", " FILE", "how well the model predicts a text");
   line(" verify", " --golden FILE", "compare with golden values");
   line(" canary", "", "a report before rollout: memory, latency, routing, drift");
+  line(" batch", " IN.jsonl -o OUT.jsonl", "answer many requests at the same time");
   line(" --plan", "", "memory it needs; loads nothing");
   return "Runs a compiled Kimi model" +
          std::string(embedded ? " (this program has one inside)" : "") +
@@ -337,8 +364,16 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --context N             longest sequence, prompt and answer (4096)\n"
          "  --prefill-window N      prompt tokens per step\n"
          "  --weights-dir DIR       where weight files outside the artifact are\n"
+         "  --max-sequences N       sequences at the same time (batch: 16)\n"
+         "  --prefix-cache SIZE     for states of prompts that others begin with (0)\n"
          "  --verify-weights        check the hash of every weight first\n"
          "  --poison                fill scratch memory with NaN (finds faults, slow)\n"
+         "Batch (a request is a JSON object on a line, docs/json.md; started again, it goes on):\n"
+         "  -o FILE                 where results go (standard output)\n"
+         "  --unordered             write results as they come, not in the order of requests\n"
+         "  --overwrite             begin anew where FILE has results\n"
+         "  --token-budget N        rows of a step, prompts and answers (--prefill-window)\n"
+         "  --prefix-interval N     keep the state of prompts every N tokens (256)\n"
          "Verify:\n"
          "  --logit-tolerance E     absolute (1e-4)\n"
          "  --layer-tolerance E     relative, per layer (1e-5)\n"

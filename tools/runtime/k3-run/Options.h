@@ -15,7 +15,17 @@
 
 namespace k3run {
 
-enum class Command { generate, chat, score, verify, canary, plan, help, version };
+enum class Command {
+  generate,
+  chat,
+  score,
+  verify,
+  canary,
+  batch,
+  plan,
+  help,
+  version
+};
 
 /// An artifact inside a file; `offset` is not 0 in a self-contained executable.
 struct ArtifactLocation {
@@ -36,7 +46,7 @@ struct Options {
   std::string weightsDir;
   bool poison = false;
   bool verifyWeights = false;
-  uint32_t maxSequences = 1; ///< most commands run one at a time
+  uint32_t maxSequences = 0; ///< 0: what the command needs
   uint64_t prefixCacheBytes = 0;
 
   // generate and chat
@@ -62,6 +72,11 @@ struct Options {
   std::vector<uint64_t> contexts; ///< empty: chosen
   std::vector<std::pair<std::string, std::string>> against; ///< name, artifact
   std::string htmlFile;
+  // batch
+  std::string batchInput, batchOutput = "-";
+  bool unordered = false, overwrite = false;
+  uint32_t tokenBudget = 0;
+  uint64_t prefixInterval = 0;
 
   // verify
   std::string goldenFile;

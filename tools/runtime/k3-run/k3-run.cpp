@@ -11,6 +11,7 @@
 int main(int argc, char **argv) {
   k3run::Streams streams{std::cin, std::cout, std::cerr};
   streams.interactive = isatty(STDIN_FILENO) != 0;
+  streams.showProgress = isatty(STDERR_FILENO) != 0;
   std::ios::sync_with_stdio(false);
   char path[4096];
   ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
