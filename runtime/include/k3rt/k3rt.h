@@ -255,6 +255,7 @@ typedef struct k3rt_request_event {
   uint64_t prompt_tokens;
   uint64_t reused_tokens; /* of the prompt: from the prefix cache */
   uint64_t num_tokens;    /* generated so far, this one included */
+  uint64_t drafted_tokens, accepted_tokens; /* so far: guessed, and confirmed by the model */
   double start_seconds, first_token_seconds, seconds; /* from submission: to its start, to its first token (both 0 if
                                                          there was none), to now */
 } k3rt_request_event;
@@ -277,6 +278,11 @@ k3rt_status k3rt_scheduler_create(k3rt_engine *engine, const k3rt_scheduler_opti
                                   k3rt_scheduler **out_scheduler);
 void k3rt_scheduler_free(k3rt_scheduler *scheduler);
 
+/* Guesses up to `most` tokens that follow tokens[0 .. num_tokens) (prompt and answer so far) into out_draft; returns how
+ * many. Called by k3rt_scheduler_step. */
+typedef uint32_t (*k3rt_draft_fn)(void *user, const int32_t *tokens, uint64_t num_tokens, int32_t *out_draft,
+                                  uint32_t most);
+
 typedef struct k3rt_request_options {
   size_t size;
   const int32_t *prompt;         /* token ids, at least one; copied, as all arrays here */
@@ -289,6 +295,12 @@ typedef struct k3rt_request_options {
   const int32_t *banned_ids;     /* tokens that are never chosen */
   uint64_t num_banned_ids;
   int32_t priority;              /* higher ones start first */
+  /* Speculation: the model checks up to max_draft guessed tokens in one run and keeps those that it would have chosen
+   * itself. The answer stays what it is without, greedy or sampled, as far as steps of several tokens compute the same
+   * logits as single ones. Happens while a state slot and rows of the step are free. 0 = off. */
+  uint32_t max_draft;
+  k3rt_draft_fn draft; /* NULL = what followed earlier occurrences of the last tokens (prompt lookup) */
+  void *draft_user;
 } k3rt_request_options;
 void k3rt_request_options_init(k3rt_request_options *options);
 

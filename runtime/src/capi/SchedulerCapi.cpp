@@ -39,6 +39,7 @@ static Status readRequest(const k3rt_request_options *given,
   }
   out.maxTokens = read.max_tokens;
   out.priority = read.priority;
+  out.draft = {read.max_draft, read.draft, read.draft_user};
   return Status();
 }
 

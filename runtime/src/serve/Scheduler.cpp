@@ -74,6 +74,11 @@ Status Scheduler::submit(RequestOptions given, k3rt_request &out) {
     return Status(K3RT_INVALID_ARGUMENT, error);
   for (int32_t token : given.prompt)
     request->sampler.observe(token);
+  if (given.draft.most != 0) {
+    request->drafter = std::make_unique<Drafter>(
+        given.draft, engine.artifact().index().model()->vocab_size());
+    request->drafter->observe(given.prompt.data(), given.prompt.size());
+  }
   request->options = std::move(given);
   request->submitted = secondsNow();
 
@@ -145,6 +150,19 @@ Status Scheduler::admit(Request &request) {
   return status;
 }
 
+/// A request waits for memory, which marks could take from it.
+bool Scheduler::slotsWanted() const {
+  return !waiting.empty() && running.size() < options.maxRunning;
+}
+
+void Scheduler::releaseMarks() {
+  for (auto &[place, request] : running)
+    if (request->marked) {
+      (void)engine.unmarkSequence(request->sequence);
+      request->marked = false;
+    }
+}
+
 /// In order, and none before one that has to wait: it would never come to run
 /// while smaller ones take what becomes free.
 void Scheduler::start() {
@@ -191,21 +209,53 @@ void Scheduler::formBatch() {
     for (size_t i = 0; i < demands.size(); ++i)
       if (granted[i] != 0 && demands[i].decode == decodes)
         batch.push_back({requests[i], granted[i], decodes});
+  uint64_t spare = options.tokenBudget;
+  for (const Served &served : batch)
+    spare -= served.count;
   rows.clear();
-  for (const Served &served : batch) {
+  for (Served &served : batch) {
     Request &request = *served.request;
-    const int32_t *tokens = served.decodes
-                                ? &request.newest
-                                : request.options.prompt.data() + request.fed;
-    bool last = served.decodes ||
-                request.fed + served.count == request.options.prompt.size();
+    if (served.decodes) {
+      request.guess.assign(1, request.newest);
+      uint32_t drafted = draft(request, spare);
+      spare -= drafted;
+      served.count += drafted;
+      rows.push_back({request.sequence, request.guess.data(), served.count,
+                      drafted != 0 ? 1 : 0});
+      continue;
+    }
+    const int32_t *tokens = request.options.prompt.data() + request.fed;
+    bool last = request.fed + served.count == request.options.prompt.size();
     rows.push_back({request.sequence, tokens, served.count, last ? 0 : -1});
   }
+}
+
+/// Adds a draft to `guess`, if the sequence can be brought back from it.
+uint32_t Scheduler::draft(Request &request, uint64_t most) {
+  if (!request.drafter || slotsWanted() || request.failedDraft) {
+    request.failedDraft = false;
+    return 0;
+  }
+  // The last token of an answer is not fed, and pages end with `reserve`.
+  most = std::min(most, request.reserve - request.fed - 1);
+  if (request.options.maxTokens != 0)
+    most = std::min(most, request.options.maxTokens - request.generated - 1);
+  std::vector<int32_t> tokens =
+      request.drafter->draft(uint32_t(std::min<uint64_t>(most, UINT32_MAX)));
+  if (tokens.empty() || !engine.markSequence(request.sequence).ok())
+    return 0;
+  request.marked = true;
+  request.guess.insert(request.guess.end(), tokens.begin(), tokens.end());
+  return uint32_t(tokens.size());
 }
 
 Status Scheduler::step() {
   readInbox();
   start();
+  if (slotsWanted()) {
+    releaseMarks();
+    start();
+  }
   formBatch();
   latest.rows = latest.prefillTokens = latest.decodeTokens = 0;
   Status outcome;
@@ -224,35 +274,103 @@ Status Scheduler::runBatch() {
   bool happened = status.ok() || status.code() == K3RT_NON_FINITE;
   if (!happened && status.code() != K3RT_INTERNAL)
     return status; // nothing has changed
+  rejected.clear();
+  rejectedRows.clear();
+  finished.clear();
   for (size_t i = 0; i < batch.size(); ++i) {
-    Request &request = *batch[i].request;
-    latest.rows += batch[i].count;
-    (batch[i].decodes ? latest.decodeTokens : latest.prefillTokens) +=
-        batch[i].count;
+    const Served &served = batch[i];
+    Request &request = *served.request;
+    latest.rows += served.count;
+    (served.decodes ? latest.decodeTokens : latest.prefillTokens) +=
+        served.count;
     request.lastServed = steps;
-    request.fed += batch[i].count;
-    bool well = happened && result.row_status[i] == K3RT_OK;
-    if (well && storesPrefixes && !batch[i].decodes &&
-        (request.fed == request.options.prompt.size() ||
-         request.fed % options.prefixInterval == 0))
-      (void)engine.storePrefix(request.sequence);
-    if (!well)
+    if (happened && result.row_status[i] == K3RT_OK) {
+      takeResult(served,
+                 result.logits +
+                     result.first_row[i] * uint64_t(result.vocab_size),
+                 result.first_row[i + 1] - result.first_row[i]);
+    } else if (happened && request.guess.size() > 1 && served.decodes) {
+      // It may have been the draft's fault: once more without one.
+      request.failedDraft = true;
+      rejected.push_back(&request);
+      rejectedRows.push_back({request.sequence, 0});
+    } else {
       give(request, -1, K3RT_FINISH_FAILED,
            engine.sequenceFailure(request.sequence));
-    else if (result.first_row[i] != result.first_row[i + 1])
-      choose(request,
-             result.logits + result.first_row[i] * uint64_t(result.vocab_size));
+    }
   }
+  rollBack();
+  // The next turn of a conversation begins with this one.
+  for (Request *request : finished)
+    (void)engine.storePrefix(request->sequence);
   removeEnded();
   return Status();
 }
 
-void Scheduler::choose(Request &request, const float *logits) {
+void Scheduler::takeResult(const Served &served, const float *logits,
+                           uint64_t logitRows) {
+  Request &request = *served.request;
+  if (!served.decodes) {
+    request.fed += served.count;
+    if (storesPrefixes && (request.fed == request.options.prompt.size() ||
+                           request.fed % options.prefixInterval == 0))
+      (void)engine.storePrefix(request.sequence);
+    if (logitRows != 0)
+      (void)choose(request, logits);
+    return;
+  }
+  // Every token of the draft that is chosen anyway has been run already.
+  uint64_t vocab = engine.artifact().index().model()->vocab_size();
+  uint64_t drafted = served.count - 1, accepted = 0;
+  request.drafted += drafted;
+  bool goesOn;
+  for (;; ++accepted) {
+    ++request.fed;
+    goesOn = choose(request, logits + accepted * vocab);
+    if (!goesOn || accepted == drafted ||
+        request.newest != request.guess[accepted + 1])
+      break;
+    ++request.accepted;
+  }
+  if (drafted != 0)
+    request.drafter->report(uint32_t(drafted), uint32_t(accepted));
+  bool keepsState = !goesOn && storesPrefixes && request.generated > 1;
+  if (accepted < drafted && (goesOn || keepsState)) {
+    rejected.push_back(&request);
+    rejectedRows.push_back({request.sequence, accepted + 1});
+  }
+  if (keepsState)
+    finished.push_back(&request);
+}
+
+void Scheduler::rollBack() {
+  if (rejectedRows.empty())
+    return;
+  Status status =
+      engine.rollBack(rejectedRows.data(), uint32_t(rejectedRows.size()));
+  if (status.ok())
+    return;
+  for (Request *request : rejected) {
+    finished.erase(std::remove(finished.begin(), finished.end(), request),
+                   finished.end());
+    bool hasEnded = std::any_of(
+        ended.begin(), ended.end(),
+        [&](const Place &place) { return place.id == request->id; });
+    if (!hasEnded)
+      give(*request, -1, K3RT_FINISH_FAILED, status.message());
+  }
+}
+
+bool Scheduler::choose(Request &request, const float *logits) {
   std::string error;
   int32_t token = -1;
-  if (!request.sampler.sample(logits, token, error))
-    return give(request, -1, K3RT_FINISH_FAILED, error);
+  if (!request.sampler.sample(logits, token, error)) {
+    give(request, -1, K3RT_FINISH_FAILED, error);
+    return false;
+  }
   request.newest = token;
+  if (request.drafter)
+    request.drafter->observe(&token, 1);
   if (request.generated++ == 0)
     request.firstToken = secondsNow();
   const RequestOptions &given = request.options;
@@ -264,10 +382,8 @@ void Scheduler::choose(Request &request, const float *logits) {
     finish = K3RT_FINISH_LENGTH;
   else if (request.fed == engine.plan().maxContext)
     finish = K3RT_FINISH_CONTEXT;
-  // The next turn of a conversation begins with this one.
-  if (finish != K3RT_NOT_FINISHED && storesPrefixes && request.generated > 1)
-    (void)engine.storePrefix(request.sequence);
   give(request, token, finish);
+  return finish == K3RT_NOT_FINISHED;
 }
 
 //===----------------------------------------------------------------------===//
@@ -288,6 +404,8 @@ void Scheduler::give(Request &request, int32_t token, k3rt_finish finish,
   fields.prompt_tokens = request.options.prompt.size();
   fields.reused_tokens = request.reused;
   fields.num_tokens = request.generated;
+  fields.drafted_tokens = request.drafted;
+  fields.accepted_tokens = request.accepted;
   if (request.started != 0)
     fields.start_seconds = request.started - request.submitted;
   if (request.firstToken != 0)

@@ -12,6 +12,7 @@
 
 #include "runtime/src/engine/Engine.h"
 #include "runtime/src/serve/Budget.h"
+#include "runtime/src/speculation/Drafter.h"
 #include "runtime/src/text/Sampler.h"
 
 #include <deque>
@@ -29,6 +30,7 @@ struct RequestOptions {
   SamplerOptions sampler;
   std::vector<int32_t> stopIds;
   int32_t priority = 0;
+  DraftOptions draft;
 };
 
 struct SchedulerOptions {
@@ -82,6 +84,11 @@ private:
     int32_t newest = 0; ///< chosen, not fed
     uint64_t generated = 0;
     uint64_t lastServed = 0;
+    std::unique_ptr<Drafter> drafter; ///< none: no drafts
+    std::vector<int32_t> guess;       ///< `newest` and its draft, in this step
+    bool marked = false;              ///< its sequence has a mark
+    bool failedDraft = false; ///< the last draft made the model fail
+    uint64_t drafted = 0, accepted = 0;
 
     bool decodes() const { return fed >= options.prompt.size(); }
   };
@@ -111,9 +118,17 @@ private:
   void readInbox();
   Status admit(Request &request);
   void start();
+  bool slotsWanted() const;
+  void releaseMarks();
   void formBatch();
+  uint32_t draft(Request &request, uint64_t most);
   Status runBatch();
-  void choose(Request &request, const float *logits);
+  void takeResult(const Served &served, const float *logits,
+                  uint64_t logitRows);
+  /// Chooses the token after the last one and gives it out. True: the request
+  /// goes on.
+  bool choose(Request &request, const float *logits);
+  void rollBack();
   /// `token` < 0: none. Gives the request's last event unless `finish` is
   /// K3RT_NOT_FINISHED.
   void give(Request &request, int32_t token, k3rt_finish finish,
@@ -139,6 +154,9 @@ private:
   // Of the current step.
   std::vector<Served> batch;
   std::vector<k3rt_batch_row> rows;
+  std::vector<Request *> rejected; ///< whose drafts are to be taken back
+  std::vector<k3rt_rollback_row> rejectedRows;
+  std::vector<Request *> finished; ///< whose states are worth keeping
 
   // The inbox, and which requests have not ended, with their priorities.
   std::mutex mutex;

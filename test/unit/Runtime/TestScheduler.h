@@ -24,6 +24,9 @@ struct Ask {
   Tokens banned = {nanToken, failToken};
   int32_t priority = 0;
   k3rt_sampling sampling;
+  uint32_t maxDraft = 0;
+  k3rt_draft_fn draft = nullptr;
+  void *draftUser = nullptr;
 };
 
 /// What became of it.
@@ -68,6 +71,9 @@ public:
     options.banned_ids = ask.banned.data();
     options.num_banned_ids = ask.banned.size();
     options.priority = ask.priority;
+    options.max_draft = ask.maxDraft;
+    options.draft = ask.draft;
+    options.draft_user = ask.draftUser;
     char message[256] = "";
     k3rt_status status =
         k3rt_scheduler_submit(scheduler, &options, &request, message, 256);
