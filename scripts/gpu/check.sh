@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
 # Every GPU test and benchmark in one go, on a machine with a GPU and its driver only.
 #   scripts/gpu/check.sh FOLDER [REPORT.json] [STEP...]
-# FOLDER is what pack.sh made. Writes one JSON report (default: FOLDER/report.json) and the logs to FOLDER/logs; a step that
-# fails or takes too long does not stop the others. STEPs: only those. Exit code 0 if all passed.
+# FOLDER is what pack.sh made, or the archive of it, which is unpacked beside itself. Writes one JSON report (default:
+# FOLDER/report.json) and the logs to FOLDER/logs; a step that fails or takes too long does not stop the others. STEPs: only
+# those. Exit code 0 if all passed.
 set -uo pipefail
 folder=${1:?"usage: check.sh FOLDER [REPORT.json] [STEP...]"}
+if [ -f "$folder" ]; then
+  archive=$folder
+  folder=${archive%.tar.xz}
+  mkdir -p "$folder" && tar -xJf "$archive" -C "$folder" || exit 1
+fi
 report=${2:-$folder/report.json}
 shift $(($# < 2 ? $# : 2))
 wanted=" $* "

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Collects in one folder what check.sh needs on a machine with a GPU and no compiler: kernel cases, tools and artifacts.
-#   scripts/gpu/pack.sh [FOLDER]        default: build/gpu
+#   scripts/gpu/pack.sh [FOLDER]        default: build/gpu; the same, smaller: FOLDER.tar.xz
 # Weights and golden values stay where they are in the source tree, which must be there too; --whole copies them into the
 # folder. K3_BIN: folder of the tools, instead of setting up and building. K3_CASES: only the kernel tests of this
 # GoogleTest filter.
@@ -17,7 +17,7 @@ done
 if [ -z "${K3_BIN:-}" ]; then source scripts/setup.sh; fi
 bin=${K3_BIN:-build/bin}
 unit=$bin/../test/unit/bin
-rm -rf "$folder"
+rm -rf "$folder" "$folder.tar.xz"
 mkdir -p "$folder/bin" "$folder/cases" "$folder/artifacts"
 
 strip=$(command -v llvm-strip-22 || command -v strip)
@@ -52,5 +52,6 @@ for model in k3-nano kimi-linear-nano; do
   compile $model-bf16 "$models/$model" --target=nvidia-sm90a --weights=reference --products=bf16
   compile $model-host "$models/$model" --target=host --weights=reference
 done
-du -sh "$folder" | cut -f1
+tar -cJf "$folder.tar.xz" -C "$folder" .
+du -h "$folder.tar.xz"
 exit $incomplete

@@ -187,7 +187,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, op, strategy, entry, cubin, threads, 
                                    registers, staticSharedBytes, spillBytes, stackBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, kernel, grid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tolerance, ofLargest, ofOwn, absolute)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, mask, tolerance)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, step, mask, tolerance)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Case, test, variants, arguments, scalars, expectations, trafficBytes, operations, peak)
 
 } // namespace k3::gpu
@@ -247,7 +247,8 @@ static void check(const CaseSet &set) {
       std::uint64_t count = e.values.length / 4, elements = static_cast<std::uint64_t>(argument.elements());
       require(!argument.isTable, c.test + ": an expectation of a table");
       require(e.mask.length == 0 || e.mask.length == count, c.test + ": a mask of another size than its values");
-      require(e.positions.length == 0 ? count == elements : e.positions.length == count * 8,
+      require(e.step > 0, c.test + ": elements without a step");
+      require(e.positions.length == 0 ? count == (elements + e.step - 1) / e.step : e.positions.length == count * 8,
               c.test + ": not as many values as positions");
       for (std::uint64_t i = 0; i < e.positions.length / 8; ++i) {
         std::int64_t position;

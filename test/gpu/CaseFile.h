@@ -77,7 +77,8 @@ struct Tolerance {
 struct Expectation {
   std::uint32_t argument = 0;
   Blob values;    ///< f32, or i32 for an integer argument
-  Blob positions; ///< i64 flat indices of the values; none: all elements in order
+  Blob positions; ///< i64 flat indices of the values; none: elements 0, step, 2 step, ...
+  std::uint64_t step = 1;
   Blob mask;      ///< a byte for each value, 0 = any; none: all count
   Tolerance tolerance;
 };

@@ -202,6 +202,19 @@ TEST_F(PlayerTest, ChecksLargeCasesAtSomePlaces) {
   EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 2)[n] = 0; }), "");
 }
 
+TEST_F(PlayerTest, ChecksEverySoManyElements) {
+  std::vector<double> values = decode("f32", set.at(c.expectations[0].values), n);
+  Bytes some = encode("f32", {values[0], values[3], values[6], values[9]});
+  c.expectations[0].values = set.store(some.data(), some.size());
+  c.expectations[0].step = 3;
+  EXPECT_TRUE(play().pass);
+  EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 2)[6] += 1; }).find("value 2 of 4"),
+            std::string::npos);
+  EXPECT_NE(failureOf([](const Gpu::Launch &launch) { std::memset(floats(launch, 2) + 5, 0xFF, 4); })
+                .find("element 5 is not a number"),
+            std::string::npos);
+}
+
 TEST_F(PlayerTest, GivesExactMemoryToCheckers) {
   options.exactMemory = true;
   gpu.kernels["add"] = [&](const Gpu::Launch &launch) {
