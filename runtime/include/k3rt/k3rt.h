@@ -34,7 +34,7 @@ typedef enum k3rt_status {
   K3RT_UNSUPPORTED = 3,      /* this CPU lacks what the artifact was compiled for */
   K3RT_OUT_OF_MEMORY = 4,    /* memory limit, state slots or cache pages exhausted */
   K3RT_IO_ERROR = 5,
-  K3RT_NON_FINITE = 6,       /* NaN or infinity in a sequence's logits */
+  K3RT_NON_FINITE = 6,       /* NaN or infinity in a sequence's values or logits */
   K3RT_INTERNAL = 7
 } k3rt_status;
 
@@ -69,6 +69,10 @@ typedef struct k3rt_engine_options {
   const char *prefix_spill_dir; /* folder for those that prefix_cache_bytes has no room for; they are checked when they
                                    are read again and removed with the engine. NULL = no files are written */
   uint64_t prefix_spill_bytes;  /* of these files */
+  int32_t trap_nonfinite;    /* nonzero: look at everything that kernels write, so that a failure names the dispatch that
+                                first wrote NaN or infinity; only on the CPU, and slow (debugging) */
+  const char *trap_folder;   /* with trap_nonfinite: where such steps are written, each into a folder of its own with the
+                                states before it (k3-run replay runs it again); NULL = nowhere */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -203,8 +207,9 @@ typedef struct k3rt_step_result {
 } k3rt_step_result;
 
 /* Runs all tokens of the batch. Errors that change nothing: K3RT_INVALID_ARGUMENT (unknown or repeated sequence, token
- * id, context), K3RT_OUT_OF_MEMORY (cache pages; logits). K3RT_NON_FINITE: the step has happened and the result is
- * filled; sequences whose row_status says so can only be restored from a snapshot or freed, all others have gone on.
+ * id, context), K3RT_OUT_OF_MEMORY (cache pages; logits). K3RT_NON_FINITE: NaN or infinity in the values
+ * or logits of some sequences. The step has happened and the result is filled (NaN where a failed sequence was not run any
+ * further); sequences whose row_status says so can only be restored from a snapshot or freed, all others have gone on.
  * K3RT_INTERNAL: a kernel failed; all sequences with tokens in the batch can only be restored or freed. */
 k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch, k3rt_step_result *out_result);
 
@@ -340,6 +345,7 @@ typedef struct k3rt_stats {
   uint64_t live_sequences, used_pages, total_pages;
   uint64_t peak_rss_bytes;
   uint32_t threads;
+  uint64_t non_finite_sequences;      /* that a step has failed for NaN or infinity */
   uint64_t prefill_runs, decode_runs; /* program runs: a step takes as many as its rows need */
 } k3rt_stats;
 k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats);

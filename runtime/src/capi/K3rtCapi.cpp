@@ -28,6 +28,9 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
   options.maxContext = read.max_context;
   options.prefillWindow = read.prefill_window;
   options.poison = read.poison != 0;
+  options.trapNonFinite = read.trap_nonfinite != 0;
+  if (read.trap_folder)
+    options.trapFolder = read.trap_folder;
   options.verifyWeights = read.verify_weights != 0;
   if (read.weights_dir)
     options.weightsDir = read.weights_dir;

@@ -46,6 +46,9 @@ Status Engine::open(const std::string &path, uint64_t offset,
     K3RT_RETURN_IF_ERROR(unaligned.allocate(memory.outputs, "logits"));
   for (const auto *program : *index.programs())
     K3RT_RETURN_IF_ERROR(openPhase(*program));
+  if (chosen.trapNonFinite && !device->isHost())
+    return makeError(K3RT_UNSUPPORTED, "trap_nonfinite: not on %s",
+                     device->name());
   sequences.resize(memory.slots);
   // Steps of sequences of usual lengths allocate nothing.
   constexpr uint64_t usualTokens = 1 << 16;
@@ -177,6 +180,8 @@ Status Engine::freeSequence(k3rt_sequence handle) {
   K3RT_RETURN_IF_ERROR(findSequence(handle, index));
   Sequence &sequence = sequences[index];
   sequence.generation = nextGeneration(sequence.generation);
+  if (!sequence.failure.empty())
+    states.scrub(sequence.holding);
   states.giveBack(sequence.holding);
   dropMark(sequence);
   --liveSequences;
@@ -389,6 +394,8 @@ Status Engine::restoreSnapshot(k3rt_sequence handle, k3rt_snapshot from) {
                      "restoring %llu tokens needs %u more cache pages, %s",
                      Word(snapshot.length()), wanted - own,
                      freePagesText().c_str());
+  if (!sequence.failure.empty())
+    states.scrub(sequence.holding);
   states.setPages(sequence.holding, 0);
   states.setPages(sequence.holding, pages);
   states.load(sequence.holding, snapshot.length(), snapshot.bytes.data());
@@ -476,6 +483,7 @@ k3rt_stats Engine::stats() const {
   out.total_pages = states.totalPages();
   out.peak_rss_bytes = peakResidentBytes();
   out.threads = memory.threads;
+  out.non_finite_sequences = nonFinite;
   out.prefill_runs = prefill.runs;
   out.decode_runs = decode.runs;
   return out;

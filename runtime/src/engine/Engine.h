@@ -11,6 +11,7 @@
 
 #include "runtime/src/cache/PrefixCache.h"
 #include "runtime/src/device/Device.h"
+#include "runtime/src/engine/NonFiniteDump.h"
 #include "runtime/src/engine/StepInputs.h"
 #include "runtime/src/exec/Executor.h"
 
@@ -125,9 +126,14 @@ private:
   Status reserve(uint64_t logitRows);
   void apply();
   Phase &nextPhase();
-  Status runWindow(Phase &phase, uint64_t firstLogitRow);
+  Status runWindow(Phase &phase);
   float *logitsFor(uint64_t firstLogitRow);
   void failBatch(const Status &reason);
+  /// The sequence of a batch row can only be freed or restored; the rest of the
+  /// row is not run.
+  void failRow(uint32_t row, std::string reason);
+  Status prepareTrap(const Phase &phase);
+  void failNonFinite();
   Status checkLogits();
 
   Artifact file;
@@ -140,6 +146,7 @@ private:
   StatePool states;
   PrefixCache prefixes;
   Executor executor;
+  FiniteWatch watch{states};
   DeviceBuffer arena;
   Phase prefill, decode;
 
@@ -155,10 +162,11 @@ private:
   std::vector<int32_t> rowStatus;
   std::vector<WindowPart> window;
   std::vector<uint8_t> inBatch; ///< per sequence
+  NonFiniteDump dump;           ///< of the current run, if that is a trap
   Allocation result;            ///< logits of the whole step
   Allocation unaligned; ///< logits of one run, where `result` cannot be used
 
-  uint64_t steps = 0;
+  uint64_t steps = 0, nonFinite = 0;
   double openSeconds = 0;
 };
 

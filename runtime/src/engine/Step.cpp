@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace k3rt {
 
@@ -17,19 +18,17 @@ Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
   K3RT_RETURN_IF_ERROR(prepare(batch));
   apply();
 
-  uint64_t logitRows = 0;
   for (;;) {
     Phase &phase = nextPhase();
     nextWindow(rows, phase.limits, window);
     if (window.empty())
       break;
     double start = secondsNow();
-    if (Status status = runWindow(phase, logitRows); !status.ok()) {
+    if (Status status = runWindow(phase); !status.ok()) {
       failBatch(status);
       return status;
     }
     for (const WindowPart &part : window) {
-      logitRows += part.logitRows;
       BatchRow &row = rows[part.row];
       std::vector<int32_t> &tokens = sequences[row.sequence].tokens;
       tokens.insert(tokens.end(), row.tokens + row.done,
@@ -37,6 +36,7 @@ Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
       row.done += part.count;
       phase.tokens += part.count;
     }
+    failNonFinite();
     ++phase.runs;
     phase.seconds += secondsNow() - start;
   }
@@ -164,12 +164,14 @@ float *Engine::logitsFor(uint64_t firstLogitRow) {
          firstLogitRow * file.index().model()->vocab_size();
 }
 
-Status Engine::runWindow(Phase &phase, uint64_t firstLogitRow) {
+Status Engine::runWindow(Phase &phase) {
   if (chosen.poison) {
     device->fill(arena.data(), 0xff, arena.size());
     phase.inputs.poison();
     executor.poisonScratch();
   }
+  bool watches = device->isHost();
+  watch.begin(phase.inputs, chosen.trapNonFinite);
   phase.inputs.begin();
   for (const WindowPart &part : window) {
     const BatchRow &row = rows[part.row];
@@ -178,21 +180,110 @@ Status Engine::runWindow(Phase &phase, uint64_t firstLogitRow) {
                       sequence.holding.pages.data(),
                       uint32_t(sequence.holding.pages.size())},
                      row.tokens + row.done, part.count, part.logitRows);
+    watch.add(
+        {part.count, &sequence.holding, sequence.length() + part.count});
   }
   phase.inputs.finish();
+  if (watches && chosen.trapNonFinite)
+    K3RT_RETURN_IF_ERROR(prepareTrap(phase));
 
   const SymbolValues &values = phase.inputs.values();
   auto logitRows = uint64_t(values[Symbol::logitRows]);
   uint64_t bytes =
       logitRows * file.index().model()->vocab_size() * sizeof(float);
+  // The rows of a window follow each other in the batch, and so do their logits.
+  const BatchRow &front = rows[window.front().row];
+  uint64_t firstLogitRow = firstRow[window.front().row] +
+                           (front.logits == Logits::all ? front.done : 0);
   float *logits = logitsFor(firstLogitRow);
   if (chosen.poison && bytes != 0)
     memset(logits, 0xff, bytes);
   K3RT_RETURN_IF_ERROR(phase.program.bind(values, logits));
-  K3RT_RETURN_IF_ERROR(executor.run(phase.program, logitRows != 0));
+  K3RT_RETURN_IF_ERROR(executor.run(phase.program, logitRows != 0,
+                                    watches ? &watch : nullptr));
   if (unaligned.data() && bytes != 0)
     memcpy(result.data() + firstLogitRow * (bytes / logitRows), logits, bytes);
   return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+/// Keeps what the run starts from. What it does not write is finite.
+Status Engine::prepareTrap(const Phase &phase) {
+  device->fill(arena.data(), 0, arena.size());
+  const auto *name = file.index().model()->name();
+  dump.model = name ? name->str() : std::string();
+  dump.fingerprint = stateFileModel().fingerprint;
+  dump.phase = &phase == &decode ? "decode" : "prefill";
+  dump.parts.clear();
+  for (const WindowPart &part : window) {
+    const BatchRow &row = rows[part.row];
+    const Sequence &sequence = sequences[row.sequence];
+    DumpedPart &kept = dump.parts.emplace_back();
+    kept.seen = sequence.tokens;
+    kept.tokens.assign(row.tokens + row.done,
+                       row.tokens + row.done + part.count);
+    kept.logitRows = part.logitRows;
+    if (kept.seen.empty())
+      continue;
+    K3RT_RETURN_IF_ERROR(kept.state.allocate(
+        states.copyBytes(sequence.length()), "a state before a step"));
+    states.save(sequence.holding, sequence.length(), kept.state.data());
+  }
+  return device->finish();
+}
+
+void Engine::failRow(uint32_t index, std::string reason) {
+  BatchRow &row = rows[index];
+  Sequence &sequence = sequences[row.sequence];
+  sequence.failure =
+      formatText("sequence %lld %s; free it or restore a snapshot",
+                 static_cast<long long>(handleOf(row.sequence)),
+                 reason.c_str());
+  rowStatus[index] = K3RT_NON_FINITE;
+  ++nonFinite;
+  uint64_t computed = row.logits == Logits::all      ? row.done
+                      : row.remaining() == 0 ? row.numLogitRows()
+                                             : 0;
+  uint64_t vocab = file.index().model()->vocab_size();
+  float *logits = reinterpret_cast<float *>(result.data());
+  std::fill(logits + (firstRow[index] + computed) * vocab,
+            logits + firstRow[index + 1] * vocab,
+            std::numeric_limits<float>::quiet_NaN());
+  row.done = row.numTokens;
+}
+
+/// After the window's tokens have been counted.
+void Engine::failNonFinite() {
+  if (!device->isHost())
+    return;
+  const std::optional<NonFiniteValue> &first = watch.first();
+  std::string details;
+  if (first) {
+    details = ": first " + describe(*first);
+    if (!chosen.trapFolder.empty()) {
+      dump.first = first;
+      std::string path;
+      Status status = writeNonFiniteDump(chosen.trapFolder, dump, path);
+      details += status.ok() ? "; the step is in " + path
+                             : "; it could not be written: " + status.message();
+    }
+  }
+  for (uint32_t i = 0; i < window.size(); ++i) {
+    const WindowPart &part = window[i];
+    const std::optional<FiniteWatch::Finding> &found = watch.finding(i);
+    bool isFirst = first && first->part == i;
+    if (!found && !isFirst)
+      continue;
+    uint64_t before = sequences[rows[part.row].sequence].length() - part.count;
+    std::string reason = "has NaN or infinite values";
+    if (found)
+      reason += formatText(" after layer %d for the token at position %llu",
+                           found->layer, Word(before + found->row));
+    failRow(part.row, reason + (isFirst ? details : std::string()));
+  }
 }
 
 void Engine::failBatch(const Status &reason) {
@@ -206,28 +297,26 @@ void Engine::failBatch(const Status &reason) {
     }
 }
 
-/// Sequences with bad logits are closed for further steps; the others have gone
-/// on as if nothing had happened.
+/// Sequences with bad values or logits are closed for further steps; the others
+/// have gone on as if nothing had happened.
 Status Engine::checkLogits() {
   uint64_t vocab = file.index().model()->vocab_size();
   const auto *logits = reinterpret_cast<const float *>(result.data());
   Status first;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     uint64_t count = (firstRow[i + 1] - firstRow[i]) * vocab;
-    uint64_t bad = findNonFinite(logits + firstRow[i] * vocab, count);
-    if (bad == count)
-      continue;
-    Sequence &sequence = sequences[rows[i].sequence];
-    uint64_t logitRows = firstRow[i + 1] - firstRow[i];
-    rowStatus[i] = K3RT_NON_FINITE;
-    sequence.failure = formatText(
-        "sequence %lld has NaN or infinite logits after the token at position "
-        "%llu (first: token id %llu); free it or restore a snapshot",
-        static_cast<long long>(handleOf(rows[i].sequence)),
-        Word(sequence.length() - logitRows + bad / vocab), Word(bad % vocab));
-    if (first.ok())
-      first =
-          makeError(K3RT_NON_FINITE, "row %u: %s", i, sequence.failure.c_str());
+    uint64_t bad = rowStatus[i] != K3RT_OK
+                       ? count
+                       : findNonFinite(logits + firstRow[i] * vocab, count);
+    if (bad != count)
+      failRow(i, formatText("has NaN or infinite logits after the token at "
+                            "position %llu (first: token id %llu)",
+                            Word(sequences[rows[i].sequence].length() -
+                                 count / vocab + bad / vocab),
+                            Word(bad % vocab)));
+    if (rowStatus[i] != K3RT_OK && first.ok())
+      first = makeError(K3RT_NON_FINITE, "row %u: %s", i,
+                        sequences[rows[i].sequence].failure.c_str());
   }
   return first;
 }

@@ -98,12 +98,15 @@ Status Executor::runGroup(const Program &program, const GroupCode &group,
                    where.c_str(), textOf(code.encoded->label()).c_str());
 }
 
-Status Executor::run(const Program &program, bool withLogits) {
+Status Executor::run(const Program &program, bool withLogits,
+                     RunObserver *observer) {
   size_t count = withLogits ? program.groups().size() : program.epilogueBegin();
   for (size_t i = 0; i < count; ++i) {
     const GroupCode &group = program.groups()[i];
     K3RT_RETURN_IF_ERROR(profile ? runProfiled(program, group)
                                  : runGroup(program, group, 0, group.tiles));
+    if (observer)
+      observer->afterGroup(program, group);
     if (!trace)
       continue;
     traceGroup(program, group);
@@ -174,21 +177,17 @@ void Executor::traceGroup(const Program &program,
 }
 
 void Executor::traceLayer(const Program &program, int32_t layer) const {
-  std::optional<uint32_t> stream = program.streamBuffer();
-  if (!stream)
+  std::optional<LayerOutput> output = program.layerOutput(layer);
+  if (!output)
     return;
-  std::vector<int64_t> shape = program.bufferShape(*stream);
-  const auto *scalars = program.layerScalars(layer);
-  int64_t slot = scalars && scalars->size() > 1 ? scalars->Get(1) : 0;
   k3rt_trace_event event = {};
   event.layer = layer;
   event.dispatch = "";
   event.buffer = "out";
   event.rank = 2;
-  event.shape[0] = shape[1];
-  event.shape[1] = shape[2];
-  event.data = static_cast<const float *>(program.bufferData(*stream)) +
-               slot * shape[1] * shape[2];
+  event.shape[0] = int64_t(output->rows);
+  event.shape[1] = int64_t(output->width);
+  event.data = output->values;
   trace(traceUser, &event);
 }
 

@@ -9,6 +9,14 @@
 
 namespace k3rt {
 
+/// Looks at what a run has computed so far.
+class RunObserver {
+public:
+  virtual ~RunObserver() = default;
+  /// After every group; group.endsLayer says where a layer is complete.
+  virtual void afterGroup(const Program &program, const GroupCode &group) = 0;
+};
+
 /// Runs the groups of a program one after the other, the dispatches of a group
 /// at the same time.
 class Executor {
@@ -35,7 +43,8 @@ public:
   /// Runs a bound program, without its epilogue unless `withLogits`. Error:
   /// K3RT_INTERNAL when a kernel fails, naming kernel, dispatch and layer;
   /// states may have changed by then.
-  Status run(const Program &program, bool withLogits);
+  Status run(const Program &program, bool withLogits,
+             RunObserver *observer = nullptr);
 
 private:
   struct Job;

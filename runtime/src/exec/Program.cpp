@@ -19,9 +19,15 @@ void Program::build(const ProgramParts &programParts,
   Status status = decodeSymbols(encoded, symbols, numProgramSymbols);
   assert(status.ok() && "checkArtifact decoded them before");
   if (encoded.buffers())
-    for (uint32_t i = 0; i < encoded.buffers()->size(); ++i)
-      if (encoded.buffers()->Get(i)->name()->string_view() == "stream")
-        stream = i;
+    for (uint32_t i = 0; i < encoded.buffers()->size(); ++i) {
+      const schema::Buffer &buffer = *encoded.buffers()->Get(i);
+      // [slots, rows, width]; checkArtifact made sure of it.
+      if (buffer.name()->string_view() != "stream")
+        continue;
+      stream = i;
+      streamRows = addTerm(buffer.shape()->Get(1));
+      streamWidth = addTerm(buffer.shape()->Get(2));
+    }
 
   addGroups(encoded.prologue(), Section::prologue, -1);
   const auto *layers = parts.index->layers();
@@ -128,8 +134,7 @@ void *Program::bindingAddress(const schema::Binding &binding, int32_t layer) {
   case schema::BindingKind::LayerWeight:
     return weight(ofLayer(layers->Get(uint32_t(layer))->weights()));
   case schema::BindingKind::LayerState:
-    return parts.states->memory(
-        ofLayer(layers->Get(uint32_t(layer))->states()));
+    return parts.states->memory(stateOf(binding, layer));
   }
   __builtin_unreachable(); // checkArtifact knows all kinds
 }
@@ -186,6 +191,12 @@ Status Program::setSizes(const SymbolValues &values) {
   return Status();
 }
 
+uint32_t Program::stateOf(const schema::Binding &binding,
+                          int32_t layer) const {
+  return parts.index->layers()->Get(uint32_t(layer))->states()->Get(
+      binding.index());
+}
+
 const void *Program::bufferData(uint32_t buffer) const {
   return bufferAddress(buffer);
 }
@@ -200,6 +211,29 @@ std::vector<int64_t> Program::bufferShape(uint32_t buffer) const {
       shape.push_back(term.evaluate(sizes).value_or(0));
     }
   return shape;
+}
+
+std::optional<Symbol> Program::bufferDimension(uint32_t buffer,
+                                               uint32_t at) const {
+  const auto *shape = source->buffers()->Get(buffer)->shape();
+  Term term;
+  Status status =
+      decodeTerm(shape->Get(at), symbols.data(), numProgramSymbols, term);
+  assert(status.ok() && "checkArtifact decoded it before");
+  if (term.numFactors != 1 || term.mul != 1 || term.add != 0 || term.div != 1)
+    return std::nullopt;
+  return term.factors[0];
+}
+
+std::optional<LayerOutput> Program::layerOutput(int32_t layer) const {
+  if (!stream)
+    return std::nullopt;
+  const auto *scalars = parts.index->layers()->Get(uint32_t(layer))->scalars();
+  int64_t slot = scalars && scalars->size() > 1 ? scalars->Get(1) : 0;
+  int64_t rows = termValues[streamRows], width = termValues[streamWidth];
+  return LayerOutput{static_cast<const float *>(bufferData(*stream)) +
+                         slot * rows * width,
+                     uint64_t(rows), uint64_t(width)};
 }
 
 } // namespace k3rt

@@ -53,6 +53,12 @@ struct GroupCode {
   uint32_t tiles = 0; ///< of the current step
 };
 
+/// The residual's partial sum after a layer, [rows, width].
+struct LayerOutput {
+  const float *values;
+  uint64_t rows, width;
+};
+
 class Program {
 public:
   /// `encoded` belongs to an artifact that passed checkArtifact.
@@ -78,10 +84,14 @@ public:
   /// For traces: a buffer's address and, for the current step, its shape.
   const void *bufferData(uint32_t buffer) const;
   std::vector<int64_t> bufferShape(uint32_t buffer) const;
-  /// Position of the buffer "stream"; nothing if there is none.
-  std::optional<uint32_t> streamBuffer() const { return stream; }
-  const flatbuffers::Vector<int64_t> *layerScalars(int32_t layer) const {
-    return parts.index->layers()->Get(uint32_t(layer))->scalars();
+  /// What a dimension of a buffer counts, if it counts one thing.
+  std::optional<Symbol> bufferDimension(uint32_t buffer, uint32_t at) const;
+  /// Nothing if there is no buffer "stream".
+  std::optional<LayerOutput> layerOutput(int32_t layer) const;
+  /// The ordinal of a state in the artifact, of a binding of a layer.
+  uint32_t stateOf(const k3::artifact::Binding &binding, int32_t layer) const;
+  const k3::artifact::State &state(uint32_t ordinal) const {
+    return *parts.index->states()->Get(ordinal);
   }
 
 private:
@@ -110,6 +120,7 @@ private:
   std::vector<uint32_t> scalarTerms;
   std::vector<uint32_t> logitBindings; ///< positions in bindingValues
   std::optional<uint32_t> stream;
+  uint32_t streamRows = noTerm, streamWidth = noTerm;
 
   bool sizesKnown = false;
   SymbolValues sizes = {};

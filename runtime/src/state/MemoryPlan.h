@@ -24,6 +24,8 @@ struct EngineOptions {
   uint64_t maxContext = 0;
   uint32_t prefillWindow = 0;
   bool poison = false;
+  bool trapNonFinite = false;
+  std::string trapFolder; ///< empty = no dumps
   bool verifyWeights = false;
   std::string weightsDir;
   uint64_t randomWeights = 0; ///< seed; 0 = weights are read

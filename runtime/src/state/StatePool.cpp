@@ -108,13 +108,23 @@ void StatePool::dropPage(int32_t page) {
   if (--users[uint32_t(page)] != 0)
     return;
   pageStack.push_back(page);
-  if (!poison)
-    return;
+  if (poison)
+    fillPage(page, poisonByte);
+}
+
+void StatePool::fillPage(int32_t page, uint8_t byte) {
   for (const Region &region : regions)
     if (region.paged) {
       uint64_t bytes = region.stride * pageTokens;
-      device->fill(region.memory + bytes * uint32_t(page), poisonByte, bytes);
+      device->fill(region.memory + bytes * uint32_t(page), byte, bytes);
     }
+}
+
+void StatePool::scrub(const Holding &holding) {
+  fillSlot(holding.slot, 0);
+  for (int32_t page : holding.pages)
+    if (pageUsers(page) == 1)
+      fillPage(page, 0);
 }
 
 void StatePool::setPages(Holding &holding, uint32_t count) {

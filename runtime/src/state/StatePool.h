@@ -41,6 +41,9 @@ public:
   void giveSlotBack(uint32_t slot);
   /// Slot and pages.
   void giveBack(Holding &holding);
+  /// Overwrites the slot and the pages that are `holding`'s alone, so that
+  /// nothing of them is left for anyone.
+  void scrub(const Holding &holding);
   void copySlot(uint32_t from, uint32_t to);
 
   uint32_t freeSlots() const { return uint32_t(slotStack.size()); }
@@ -131,6 +134,7 @@ private:
   };
 
   void fillSlot(uint32_t slot, uint8_t byte);
+  void fillPage(int32_t page, uint8_t byte);
   int32_t takePage();
   void dropPage(int32_t page);
   /// Calls body(address, bytes) for each page's part of rows [first, last) of a

@@ -11,7 +11,10 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -387,4 +390,56 @@ TEST_F(K3Run, PlanLoadsNothing) {
   EXPECT_NE(text.out.find("1.6 TB"), std::string::npos);
   EXPECT_EQ(runError({"--plan", "m.txt"}), "m.txt: not an artifact");
 }
+TEST_F(K3Run, ReplaysAStep) {
+  auto write = [](const std::string &content) {
+    std::string path = temporaryFile("dump", "");
+    std::remove(path.c_str());
+    std::filesystem::create_directories(path);
+    std::ofstream(path + "/step.json") << content;
+    return path;
+  };
+  std::string good = R"({"version": 1, "sequences": [{"state": "known.k3s",
+    "length": 5, "logit_rows": 1, "tokens": [7, 8]}]})";
+  mock().failStep = "row 0: nan at [1, 2] of 'x'";
+  RunResult result = run({"replay", "m.k3a", write(good)});
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_EQ(result.out, "reproduced: row 0: nan at [1, 2] of 'x'\n");
+  EXPECT_EQ(mock().steps, (std::vector<Ids>{{7, 8}}));
+  EXPECT_EQ(mock().options.max_context, 7u);
+  EXPECT_EQ(mock().options.trap_nonfinite, 1);
+  EXPECT_EQ(mock().options.trap_folder, nullptr);
+  nlohmann::json json = runJson({"replay", "m.k3a", write(good)});
+  EXPECT_EQ(json["reproduced"], true);
+  EXPECT_EQ(json["found"], "row 0: nan at [1, 2] of 'x'");
+  mock().failStep.clear();
+  result = run({"replay", "m.k3a", write(good)});
+  EXPECT_EQ(result.exitCode, 1);
+  EXPECT_EQ(result.out, "not reproduced: every value is finite\n");
+  EXPECT_EQ(result.err,
+            "k3-run: the step does not go wrong with this artifact\n");
+
+  for (std::string bad :
+       {"", "[]", "{\"version\": 2, \"sequences\": []}",
+        "{\"version\": 1, \"sequences\": []}",
+        "{\"version\": 1, \"sequences\": [{\"state\": null, \"length\": 1, "
+        "\"logit_rows\": 1, \"tokens\": [1]}]}",
+        "{\"version\": 1, \"sequences\": [{\"state\": \"x\", \"length\": 1, "
+        "\"logit_rows\": 1, \"tokens\": [-1]}]}",
+        "{\"version\": 1, \"sequences\": [{\"state\": 3, \"length\": 1, "
+        "\"logit_rows\": 1, \"tokens\": [1]}]}"}) {
+    std::string path = write(bad);
+    EXPECT_EQ(runError({"replay", "m.k3a", path}),
+              path + "/step.json: not a step that --trap-nonfinite wrote");
+  }
+  std::string missing = write(R"({"version": 1, "sequences": [{"state": "gone",
+    "length": 5, "logit_rows": 1, "tokens": [7]}]})");
+  EXPECT_EQ(runError({"replay", "m.k3a", missing}),
+            missing + "/gone: No such file or directory");
+  EXPECT_EQ(runError({"replay", "m.k3a"}),
+            "replay needs a folder that --trap-nonfinite wrote (see --help)");
+  run({"m.k3a", "x", "--trap-nonfinite", "there", "--max-tokens", "1"});
+  EXPECT_EQ(mock().options.trap_nonfinite, 1);
+  EXPECT_STREQ(mock().options.trap_folder, "there");
+}
+
 } // namespace

@@ -30,6 +30,8 @@ struct MockModel {
   std::function<int32_t(int, size_t, size_t)> expert;
   std::function<float(const std::string &, uint32_t, size_t)> stateValue;
 
+  std::string failStep; ///< not empty: steps end with K3RT_NON_FINITE and this
+
   // What was seen.
   std::vector<std::vector<int32_t>> steps;
   std::vector<int32_t> history; ///< of the newest sequence

@@ -35,6 +35,8 @@ struct Streams {
                              std::string &error);
 [[nodiscard]] bool runBatch(const Options &options, Streams &streams,
                             std::string &error);
+[[nodiscard]] bool runReplay(const Options &options, Streams &streams,
+                             std::string &error);
 [[nodiscard]] bool runPlan(const Options &options, Streams &streams,
                            std::string &error);
 

@@ -23,6 +23,10 @@ k3rt_engine_options engineOptions(const Options &options) {
   result.max_context = options.context;
   result.prefill_window = options.prefillWindow;
   result.poison = options.poison;
+  result.trap_nonfinite = !options.trapFolder.empty() ||
+                          options.command == Command::replay;
+  result.trap_folder =
+      options.trapFolder.empty() ? nullptr : options.trapFolder.c_str();
   result.verify_weights = options.verifyWeights;
   result.weights_dir =
       options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();

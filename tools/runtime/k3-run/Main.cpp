@@ -75,6 +75,9 @@ int runMain(const std::string &programPath,
   case Command::batch:
     done = runBatch(options, streams, error);
     break;
+  case Command::replay:
+    done = runReplay(options, streams, error);
+    break;
   case Command::plan:
     done = runPlan(options, streams, error);
     break;

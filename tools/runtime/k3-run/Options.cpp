@@ -71,6 +71,7 @@ OptionTable makeTable(Options &o) {
       {"--threads", number(o.threads, count)},
       {"--memory-limit", size(o.memoryLimit)},
       {"--max-sequences", number(o.maxSequences, count)},
+      {"--trap-nonfinite", text(o.trapFolder)},
       {"--prefix-cache", size(o.prefixCacheBytes)},
       {"--prefix-interval", number(o.prefixInterval, count)},
       {"--token-budget", number(o.tokenBudget, count)},
@@ -158,7 +159,8 @@ bool placePositionals(std::vector<std::string> positional,
       {"score", Command::score},
       {"verify", Command::verify},
       {"canary", Command::canary},
-      {"batch", Command::batch}};
+      {"batch", Command::batch},
+      {"replay", Command::replay}};
   size_t next = 0;
   auto command = positional.empty() ? commands.end()
                                     : commands.find(positional[0]);
@@ -190,6 +192,13 @@ bool placePositionals(std::vector<std::string> positional,
       return false;
     }
     options.batchInput = positional[next++];
+  }
+  if (options.command == Command::replay) {
+    if (next == positional.size()) {
+      error = "replay needs a folder that --trap-nonfinite wrote (see --help)";
+      return false;
+    }
+    options.dumpFolder = positional[next++];
   }
   if (options.command == Command::generate && next < positional.size()) {
     if (options.prompt) {
@@ -327,6 +336,7 @@ std::string helpText(const std::string &program, bool embedded) {
   line(" verify", " --golden FILE", "compare with golden values");
   line(" canary", "", "a report before rollout: memory, latency, routing, drift");
   line(" batch", " IN.jsonl -o OUT.jsonl", "answer many requests at the same time");
+  line(" replay", " FOLDER", "run a step again that went wrong");
   line(" --plan", "", "memory it needs; loads nothing");
   return "Runs a compiled Kimi model" +
          std::string(embedded ? " (this program has one inside)" : "") +
@@ -367,6 +377,8 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --max-sequences N       sequences at the same time (batch: 16)\n"
          "  --prefix-cache SIZE     for states of prompts that others begin with (0)\n"
          "  --verify-weights        check the hash of every weight first\n"
+         "  --trap-nonfinite DIR    when NaN or infinity comes up, say which kernel wrote it and\n"
+         "                          write the step to DIR (slow)\n"
          "  --poison                fill scratch memory with NaN (finds faults, slow)\n"
          "Batch (a request is a JSON object on a line, docs/json.md; started again, it goes on):\n"
          "  -o FILE                 where results go (standard output)\n"

@@ -22,6 +22,7 @@ enum class Command {
   verify,
   canary,
   batch,
+  replay,
   plan,
   help,
   version
@@ -46,6 +47,7 @@ struct Options {
   std::string weightsDir;
   bool poison = false;
   bool verifyWeights = false;
+  std::string trapFolder; ///< empty = no trap for NaN and infinity
   uint32_t maxSequences = 0; ///< 0: what the command needs
   uint64_t prefixCacheBytes = 0;
 
@@ -77,6 +79,9 @@ struct Options {
   bool unordered = false, overwrite = false;
   uint32_t tokenBudget = 0;
   uint64_t prefixInterval = 0;
+
+  // replay
+  std::string dumpFolder;
 
   // verify
   std::string goldenFile;
