@@ -415,8 +415,10 @@ Value GpuBuilder::shared(Value offset) const { return advance(shared(0), offset,
 
 void GpuBuilder::barrier() const { NVVM::Barrier0Op::create(b, loc); }
 
-void GpuBuilder::barrier(int64_t id, int64_t count) const {
-  NVVM::BarrierOp::create(b, loc, TypeRange(), i32(id), i32(count), NVVM::BarrierReductionAttr(), Value());
+void GpuBuilder::barrier(int64_t id, int64_t count) const { barrier(i32(id), count); }
+
+void GpuBuilder::barrier(Value id, int64_t count) const {
+  NVVM::BarrierOp::create(b, loc, TypeRange(), id, i32(count), NVVM::BarrierReductionAttr(), Value());
 }
 
 static constexpr int64_t allLanes = -1;

@@ -204,6 +204,7 @@ public:
   void barrier() const;
   /// The same for `count` threads (whole warps) that agree on `id` (1 to 15).
   void barrier(int64_t id, int64_t count) const;
+  void barrier(Value id, int64_t count) const;
   /// Orders the threads of a warp and their accesses to memory.
   void warpBarrier() const;
 
