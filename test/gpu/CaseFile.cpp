@@ -134,8 +134,12 @@ static void to_json(json &j, const Content &content) {
     break;
   case Content::Kind::drawn: {
     const Draw &draw = content.draw;
-    j = {{"draw", drawNames[static_cast<int>(draw.kind)]}, {"seed", draw.seed}, {"call", draw.call}, {"a", draw.a},
-         {"b", draw.b}, {"period", content.period}};
+    j = {{"draw", drawNames[static_cast<int>(draw.kind)]},
+         {"seed", draw.seed},
+         {"call", draw.call},
+         {"a", draw.a},
+         {"b", draw.b},
+         {"period", content.period}};
     break;
   }
   }
@@ -188,7 +192,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, op, strategy, entry, cubin, threads, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, kernel, grid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tolerance, ofLargest, ofOwn, absolute)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, step, mask, tolerance)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Case, test, variants, arguments, scalars, expectations, trafficBytes, operations, peak)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Case, test, variants, arguments, scalars, expectations, trafficBytes, operations,
+                                   peak)
 
 } // namespace k3::gpu
 
@@ -217,7 +222,8 @@ static void check(const CaseSet &set) {
       throw std::runtime_error(what);
   };
   auto requireBlob = [&](const Blob &blob) {
-    require(blob.offset <= set.data.size() && blob.length <= set.data.size() - blob.offset, "bytes outside the data file");
+    require(blob.offset <= set.data.size() && blob.length <= set.data.size() - blob.offset,
+            "bytes outside the data file");
   };
   for (const Kernel &kernel : set.kernels)
     requireBlob(kernel.cubin);

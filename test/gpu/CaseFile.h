@@ -66,8 +66,8 @@ struct Variant {
   std::array<std::uint32_t, 3> grid{1, 1, 1};
 };
 
-/// An element passes if it differs by no more than the sum of these; with all 0 it must be equal. What is expected to be
-/// NaN must be NaN.
+/// An element passes if it differs by no more than the sum of these; with all 0 it must be equal. What is expected to
+/// be NaN must be NaN.
 struct Tolerance {
   double ofLargest = 0; ///< times the largest magnitude that is expected
   double ofOwn = 0;     ///< times the magnitude of this element
@@ -79,7 +79,7 @@ struct Expectation {
   Blob values;    ///< f32, or i32 for an integer argument
   Blob positions; ///< i64 flat indices of the values; none: elements 0, step, 2 step, ...
   std::uint64_t step = 1;
-  Blob mask;      ///< a byte for each value, 0 = any; none: all count
+  Blob mask; ///< a byte for each value, 0 = any; none: all count
   Tolerance tolerance;
 };
 

@@ -139,7 +139,8 @@ public:
     check(d.driverGetVersion(&version), "the driver's version");
     label = std::string(text) + " (sm_" + std::to_string(attribute(attributeMajor)) +
             std::to_string(attribute(attributeMinor)) + ", " + std::to_string(attribute(attributeMultiprocessors)) +
-            " multiprocessors, CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + ")";
+            " multiprocessors, CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
+            ")";
   }
 
   std::string name() const override { return label; }
@@ -197,8 +198,16 @@ public:
     LaunchAttribute cluster{};
     cluster.id = launchCluster;
     cluster.cluster = {launch.cluster, 1, 1};
-    LaunchConfig config{launch.grid[0], launch.grid[1], launch.grid[2], launch.threads, 1, 1, launch.dynamicSharedBytes,
-                        stream, &cluster, launch.cluster > 1 ? 1u : 0u};
+    LaunchConfig config{launch.grid[0],
+                        launch.grid[1],
+                        launch.grid[2],
+                        launch.threads,
+                        1,
+                        1,
+                        launch.dynamicSharedBytes,
+                        stream,
+                        &cluster,
+                        launch.cluster > 1 ? 1u : 0u};
     check(d.launchKernelEx(&config, reinterpret_cast<Handle>(launch.function), parameters.data(), nullptr),
           "launching the kernel");
   }
@@ -243,8 +252,8 @@ private:
     d.getErrorString(result, &text);
     bool lost = (result >= firstLost && result <= lastLost) || result == unknownError ||
                 std::find(std::begin(hardwareErrors), std::end(hardwareErrors), result) != std::end(hardwareErrors);
-    throw GpuError(what + ": " + (name ? name : "error " + std::to_string(result)) + (text ? std::string(", ") + text : ""),
-                   lost);
+    throw GpuError(
+        what + ": " + (name ? name : "error " + std::to_string(result)) + (text ? std::string(", ") + text : ""), lost);
   }
 
   int attribute(int which) const {

@@ -25,7 +25,8 @@ std::vector<double> Draw::values(std::size_t count) const {
     break;
   }
   case Kind::integer: {
-    std::uniform_int_distribution<std::int64_t> distribution(static_cast<std::int64_t>(a), static_cast<std::int64_t>(b));
+    std::uniform_int_distribution<std::int64_t> distribution(static_cast<std::int64_t>(a),
+                                                             static_cast<std::int64_t>(b));
     for (double &x : out)
       x = static_cast<double>(distribution(engine));
     break;

@@ -16,7 +16,8 @@ public:
   bool lost;
 };
 
-/// Memory, kernels and time of one device. All of it happens in the order of the calls. Every member may throw GpuError.
+/// Memory, kernels and time of one device. All of it happens in the order of the calls. Every member may throw
+/// GpuError.
 class Gpu {
 public:
   using Address = std::uint64_t;

@@ -24,7 +24,8 @@ public:
   Play(Gpu &gpu, const CaseSet &set, const Case &c, const Variant &variant, Gpu::Function function,
        const PlayOptions &options)
       : gpu(gpu), set(set), c(c), variant(variant), function(function), options(options),
-        layout(c, options.exactMemory ? 0 : guardBytes), whole(!options.exactMemory && layout.bytes() <= options.wholeBytes),
+        layout(c, options.exactMemory ? 0 : guardBytes),
+        whole(!options.exactMemory && layout.bytes() <= options.wholeBytes),
         placement(gpu, set, c, layout, options.exactMemory) {}
 
   PlayResult run() {
@@ -83,7 +84,8 @@ private:
     auto checkZone = [&](std::uint64_t next) {
       Bytes zone(next - end);
       if (whole)
-        zone.assign(after.begin() + static_cast<std::ptrdiff_t>(end), after.begin() + static_cast<std::ptrdiff_t>(next));
+        zone.assign(after.begin() + static_cast<std::ptrdiff_t>(end),
+                    after.begin() + static_cast<std::ptrdiff_t>(next));
       else
         gpu.download(zone.data(), placement.block() + end, zone.size());
       auto touched = std::find_if(zone.begin(), zone.end(), [](unsigned char byte) { return byte != poison; });
@@ -186,8 +188,8 @@ private:
   }
 
   void measure() {
-    std::uint64_t copies = std::clamp<std::uint64_t>(options.rotationBytes / std::max<std::uint64_t>(layout.bytes(), 1) + 1,
-                                                     1, 64);
+    std::uint64_t copies =
+        std::clamp<std::uint64_t>(options.rotationBytes / std::max<std::uint64_t>(layout.bytes(), 1) + 1, 1, 64);
     std::vector<std::unique_ptr<Placement>> more;
     std::vector<Gpu::Launch> launches{makeLaunch(placement)};
     placement.initialize(true);
@@ -212,7 +214,7 @@ private:
   bool whole; ///< small enough to look at every byte
   Placement placement;
   std::unique_ptr<Placement> pristine; ///< if `whole`
-  Bytes before, after; ///< the block, if `whole`
+  Bytes before, after;                 ///< the block, if `whole`
   std::uint32_t nextArgument = 0;
   PlayResult result;
 };

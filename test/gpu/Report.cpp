@@ -72,7 +72,8 @@ json k3::gpu::makeReport(const std::string &device, std::vector<json> results) {
     result["fraction"] = least > 0 ? json(least / (result.at("us").get<double>() * 1e-6)) : json(nullptr);
   }
   int passed = static_cast<int>(results.size()) - failed;
-  return {{"device", device}, {"passed", passed}, {"failed", failed}, {"limits", limits}, {"cases", std::move(results)}};
+  return {
+      {"device", device}, {"passed", passed}, {"failed", failed}, {"limits", limits}, {"cases", std::move(results)}};
 }
 
 void k3::gpu::printSummary(const json &report) {
@@ -82,8 +83,8 @@ void k3::gpu::printSummary(const json &report) {
     for (const json &failure : result.at("failures"))
       std::printf("FAILED %s: %s\n", head.c_str(), failure.get<std::string>().c_str());
     if (result.contains("us")) {
-      std::printf("%10.2f us %8.1f GB/s %7.1f TFLOP/s", result.at("us").get<double>(), result.at("gb_per_s").get<double>(),
-                  result.at("tflop_per_s").get<double>());
+      std::printf("%10.2f us %8.1f GB/s %7.1f TFLOP/s", result.at("us").get<double>(),
+                  result.at("gb_per_s").get<double>(), result.at("tflop_per_s").get<double>());
       if (result.at("fraction").is_number())
         std::printf(" %5.1f%% of the limit", result.at("fraction").get<double>() * 100);
       std::printf("  %s\n", head.c_str());

@@ -9,13 +9,13 @@
 
 namespace k3::gpu {
 
-/// One result: `test`, `op`, `strategy`, `arguments`, `grid`, `pass`, `failures`, `worst`, `relative_error`, `repeats`; of
-/// the kernel `registers`, `spill_bytes`, `shared_bytes`; where timed `us`, `bytes`, `operations`, `peak`, `gb_per_s`,
-/// `tflop_per_s`.
+/// One result: `test`, `op`, `strategy`, `arguments`, `grid`, `pass`, `failures`, `worst`, `relative_error`, `repeats`;
+/// of the kernel `registers`, `spill_bytes`, `shared_bytes`; where timed `us`, `bytes`, `operations`, `peak`,
+/// `gb_per_s`, `tflop_per_s`.
 nlohmann::json describe(const Case &c, const Kernel &kernel, const Variant &variant, const PlayResult &result);
 
-/// `device`, `passed`, `failed`, `limits`, `cases`. The limits are what the tests named Limits.* reached in this run; every
-/// timed case gets `fraction`, the time that the limits allow by the time that it took.
+/// `device`, `passed`, `failed`, `limits`, `cases`. The limits are what the tests named Limits.* reached in this run;
+/// every timed case gets `fraction`, the time that the limits allow by the time that it took.
 nlohmann::json makeReport(const std::string &device, std::vector<nlohmann::json> results);
 
 /// Failures and times, for people.

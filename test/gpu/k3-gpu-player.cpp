@@ -152,7 +152,9 @@ private:
     return options.filters.empty();
   }
   const Case &caseOf(const Task &task) const { return sets[task.set].cases[task.number]; }
-  const Kernel &kernelOf(const Task &task) const { return sets[task.set].kernels[caseOf(task).variants[task.variant].kernel]; }
+  const Kernel &kernelOf(const Task &task) const {
+    return sets[task.set].kernels[caseOf(task).variants[task.variant].kernel];
+  }
 
   /// Plays tasks from `first` on until the device is lost; says what happens through `tell`.
   template <typename Tell> void play(std::size_t first, Tell tell) {
@@ -178,7 +180,8 @@ private:
         result.failures.push_back(e.what());
         lost = e.lost;
       }
-      tell({{"end", i}, {"result", describe(caseOf(task), kernelOf(task), caseOf(task).variants[task.variant], result)}});
+      tell({{"end", i},
+            {"result", describe(caseOf(task), kernelOf(task), caseOf(task).variants[task.variant], result)}});
       if (lost)
         return;
     }

@@ -19,6 +19,7 @@ template <typename OpTy, auto configure, auto emit> static GpuEmitter emitterOf(
 static ArrayRef<GpuEmitter> getEmitters() {
   static const GpuEmitter emitters[] = {
       emitterOf<RmsNormOp, configureRmsNorm, emitRmsNorm>(),
+      emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
   };
   return emitters;
 }

@@ -60,6 +60,10 @@ struct GpuEmitter {
 /// The emitter of an op, or null.
 const GpuEmitter *getGpuEmitter(Operation *op);
 
+//===--- EmitMlaAttend.cpp ---===//
+std::optional<GpuLaunch> configureMlaAttend(MlaAttendOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMlaAttend(OpBuilder &b, MlaAttendOp op, KernelConfigAttr config, const GpuTarget &target);
+
 //===--- EmitCommon.cpp ---===//
 std::optional<GpuLaunch> configureRmsNorm(RmsNormOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitRmsNorm(OpBuilder &b, RmsNormOp op, KernelConfigAttr config, const GpuTarget &target);

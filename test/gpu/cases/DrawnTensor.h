@@ -10,8 +10,8 @@ namespace k3::test {
 /// A tensor that is made on the device, and whose elements are known here.
 class DrawnTensor {
 public:
-  /// Some million values, repeated: a prime number, so that hardly any two rows are equal, and the tensor's elements 2^31
-  /// or 2^32 apart are different ones.
+  /// Some million values, repeated: a prime number, so that hardly any two rows are equal, and the tensor's elements
+  /// 2^31 or 2^32 apart are different ones.
   static constexpr Index period = 1048573;
 
   static DrawnTensor normal(std::string dtype, Shape shape, double scale = 1);

@@ -72,7 +72,8 @@ TEST(Huge, Glu) {
   Array out = Array::onDevice("f32", {T, n});
   KernelSpec spec("k3.glu");
   spec.in(gate.array(), {0}).in(up.array(), {0}).out(out, {0});
-  auto kernel = spec.attr("activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64").compile(target);
+  auto kernel =
+      spec.attr("activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64").compile(target);
   ASSERT_TRUE(kernel);
   kernel->run({gate.array(), up.array(), out});
   std::vector<Index> positions;
@@ -231,7 +232,12 @@ TEST(Huge, LatentCache) {
   expectSome(out, ref::mlaAttend(q.slice(0, H * lr), context, 0.07, {Ints{0, 1}, Ints{70}, Ints{0, 1}}, shape), 5e-5);
 
   KernelSpec appendSpec("k3.mla.append");
-  appendSpec.in(kv.array(), {0}).in(norm.array()).in(cu, {0}).in(lengths, {0}).in(table, {0, 1}).out(cache.array(), {0});
+  appendSpec.in(kv.array(), {0})
+      .in(norm.array())
+      .in(cu, {0})
+      .in(lengths, {0})
+      .in(table, {0, 1})
+      .out(cache.array(), {0});
   auto appender = appendSpec.attr("eps = 1.0e-6 : f64").compile(target);
   ASSERT_TRUE(appender);
   appender->run({kv.array(), norm.array(), cu, lengths, table, cache.array()});
@@ -267,11 +273,16 @@ TEST(Huge, KdaChunks) {
     chunkList.insert(chunkList.end(), {static_cast<std::int32_t>(chunk * L), static_cast<std::int32_t>(L)});
   Array chunks = Array::i32({C, 2}, chunkList);
   std::vector<Array> parts;
-  for (const Shape &shape : {Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, L},
-                             Shape{C, H, D}})
+  for (const Shape &shape :
+       {Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, L}, Shape{C, H, D}})
     parts.push_back(Array::onDevice("f32", shape));
   KernelSpec spec("k3.kda.chunk_prepare");
-  spec.in(q.array(), {0}).in(k.array(), {0}).in(v.array(), {0}).in(g.array(), {0}).in(beta.array(), {0}).in(chunks, {0});
+  spec.in(q.array(), {0})
+      .in(k.array(), {0})
+      .in(v.array(), {0})
+      .in(g.array(), {0})
+      .in(beta.array(), {0})
+      .in(chunks, {0});
   std::vector<Array> arrays{q.array(), k.array(), v.array(), g.array(), beta.array(), chunks};
   for (const Array &part : parts) {
     spec.out(part, {0});
@@ -335,8 +346,8 @@ TEST(Batches, KdaScan) {
     prepare->run(arrays);
     ref::ScanShape shape{T, H, K, V};
     ref::ScanOptions options{ref::Decay::PerChannel, true, true, 0.125};
-    ref::ChunkParts want = ref::kdaChunkPrepare(q.values(), k.values(), v.values(), g.values(), beta.values(), table, shape,
-                                                options);
+    ref::ChunkParts want =
+        ref::kdaChunkPrepare(q.values(), k.values(), v.values(), g.values(), beta.values(), table, shape, options);
     const Vec *of[] = {&want.qg, &want.w, &want.u, &want.kd, &want.aqk, &want.gl};
     for (int part = 0; part < 6; ++part)
       expectSome(parts[part], *of[part], chunkTolerance);
@@ -377,7 +388,8 @@ TEST(Batches, ShortConv) {
 
 TEST(Batches, LatentAttention) {
   const Index l = 64, r = 16, H = 4, page = 16;
-  for (const std::vector<Index> &lengths : {std::vector<Index>{2048}, std::vector<Index>(700, 1), {500, 3, 0, 700, 17, 1}}) {
+  for (const std::vector<Index> &lengths :
+       {std::vector<Index>{2048}, std::vector<Index>(700, 1), {500, 3, 0, 700, 17, 1}}) {
     Random random(8);
     Ints cu = cumulate(lengths), before;
     Index N = static_cast<Index>(lengths.size()), T = cu.back(), longest = 0;
@@ -389,7 +401,8 @@ TEST(Batches, LatentAttention) {
     Ints table = random.distinct(N * M, P);
     Array q = Array::f32({T, H, l + r}, random.normal(T * H * (l + r)));
     Array cache = Array::bf16({P, page, l + r}, random.normal(P * page * (l + r)));
-    Array cuArray = Array::i32({N + 1}, cu), lengthArray = Array::i32({N}, before), tableArray = Array::i32({N, M}, table);
+    Array cuArray = Array::i32({N + 1}, cu), lengthArray = Array::i32({N}, before),
+          tableArray = Array::i32({N, M}, table);
     Array out = Array::undefined("f32", {T, H, l});
     KernelSpec spec("k3.mla.attend");
     spec.in(q, {0}).in(cache, {0}).in(cuArray, {0}).in(lengthArray, {0}).in(tableArray, {0, 1}).out(out, {0});
@@ -397,7 +410,8 @@ TEST(Batches, LatentAttention) {
     auto kernel = spec.attr("scale = 0.125 : f64").compile(target);
     ASSERT_TRUE(kernel);
     kernel->run({q, cache, cuArray, lengthArray, tableArray, out});
-    expectSome(out, ref::mlaAttend(q.values(), cache.values(), 0.125, {cu, before, table}, {T, H, l, r, 0, 0, page}), 2e-5);
+    expectSome(out, ref::mlaAttend(q.values(), cache.values(), 0.125, {cu, before, table}, {T, H, l, r, 0, 0, page}),
+               2e-5);
   }
 }
 

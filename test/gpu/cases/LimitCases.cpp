@@ -40,8 +40,8 @@ std::uint32_t assemble(const std::string &ptx, gpu::Kernel kernel) {
 
 std::string number(int n) { return std::to_string(n); }
 
-/// %rd1 = the number of this thread's first vector of 16 bytes, where a block has `perThread` vectors for each of its 512
-/// threads; the next one is 512 vectors further.
+/// %rd1 = the number of this thread's first vector of 16 bytes, where a block has `perThread` vectors for each of its
+/// 512 threads; the next one is 512 vectors further.
 std::string firstVector(int perThread) {
   return "  mov.u32 %r1, %ctaid.x;\n  mov.u32 %r2, %tid.x;\n  mul.wide.u32 %rd1, %r1, " + number(512 * perThread) +
          ";\n  cvt.u64.u32 %rd2, %r2;\n  add.u64 %rd1, %rd1, %rd2;\n  shl.b64 %rd1, %rd1, 4;\n";
@@ -52,7 +52,8 @@ const std::string twoPointers = "(.param .u64 a, .param .u64 b)\n{\n  .reg .b32 
                                 "  cvta.to.global.u64 %rd3, %rd3;\n  cvta.to.global.u64 %rd4, %rd4;\n";
 
 std::string vectorOf(int first) {
-  return "{%r" + number(first) + ", %r" + number(first + 1) + ", %r" + number(first + 2) + ", %r" + number(first + 3) + "}";
+  return "{%r" + number(first) + ", %r" + number(first + 1) + ", %r" + number(first + 2) + ", %r" + number(first + 3) +
+         "}";
 }
 
 const gpu::Draw normal{gpu::Draw::Kind::normal, 1, 1, 1, 0};
@@ -84,13 +85,15 @@ TEST(Limits, Copy) {
 
 TEST(Limits, Read) {
   constexpr int vectors = 64, atOnce = 8;
-  std::string body = firstVector(vectors) + "  add.u64 %rd3, %rd3, %rd1;\n  mov.b32 %r3, 0;\n  mov.b32 %r4, 0;\nmore:\n";
+  std::string body =
+      firstVector(vectors) + "  add.u64 %rd3, %rd3, %rd1;\n  mov.b32 %r3, 0;\n  mov.b32 %r4, 0;\nmore:\n";
   for (int i = 0; i < atOnce; ++i)
     body += "  ld.global.nc.v4.b32 " + vectorOf(8 + 4 * i) + ", [%rd3+" + number(8192 * i) + "];\n";
   for (int i = 0; i < 4 * atOnce; ++i)
     body += "  xor.b32 %r3, %r3, %r" + number(8 + i) + ";\n";
   body += "  add.u64 %rd3, %rd3, " + number(8192 * atOnce) + ";\n  add.u32 %r4, %r4, 1;\n  setp.lt.u32 %p1, %r4, " +
-          number(vectors / atOnce) + ";\n  @%p1 bra more;\n  mad.lo.u32 %r5, %r1, 512, %r2;\n"
+          number(vectors / atOnce) +
+          ";\n  @%p1 bra more;\n  mad.lo.u32 %r5, %r1, 512, %r2;\n"
           "  mul.wide.u32 %rd5, %r5, 4;\n  add.u64 %rd4, %rd4, %rd5;\n  st.global.b32 [%rd4], %r3;\n";
   gpu::Kernel kernel;
   kernel.entry = "read";
@@ -140,14 +143,17 @@ fill:
   add.u32 %r5, %r3, %r4;
   st.shared.v4.b32 [%r5], {%r8, %r9, %r10, %r11};
   add.u32 %r4, %r4, 4096;
-  setp.lt.u32 %p1, %r4, )" + number(bytes) + R"(;
+  setp.lt.u32 %p1, %r4, )" +
+          number(bytes) + R"(;
   @%p1 bra fill;
   fence.proxy.async.shared::cta;
   bar.sync 0;
   shr.u32 %r6, %r2, 7;
   shfl.sync.idx.b32 %r6, %r6, 0, 31, -1;
-  mad.lo.u32 %r7, %r6, )" + number(rows * depth * 2) + R"(, %r3;
-  add.u32 %r8, %r3, )" + number(2 * rows * depth * 2) + R"(;
+  mad.lo.u32 %r7, %r6, )" +
+          number(rows * depth * 2) + R"(, %r3;
+  add.u32 %r8, %r3, )" +
+          number(2 * rows * depth * 2) + R"(;
   shr.u32 %r7, %r7, 4;
   shr.u32 %r8, %r8, 4;
   cvt.u64.u32 %rd1, %r7;
@@ -163,7 +169,9 @@ more:
             ";\n  wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {" + accumulators +
             "}, %rd5, %rd6, 1, 1, 1, 0, 0;\n";
   body += "  wgmma.commit_group.sync.aligned;\n  wgmma.wait_group.sync.aligned 0;\n  add.u32 %r9, %r9, 1;\n"
-          "  setp.lt.u32 %p1, %r9, " + number(rounds) + ";\n  @%p1 bra more;\n  mad.lo.u32 %r5, %r1, 256, %r2;\n"
+          "  setp.lt.u32 %p1, %r9, " +
+          number(rounds) +
+          ";\n  @%p1 bra more;\n  mad.lo.u32 %r5, %r1, 256, %r2;\n"
           "  mul.wide.u32 %rd5, %r5, 4;\n  add.u64 %rd4, %rd4, %rd5;\n  st.global.f32 [%rd4], %f0;\n  ret;\n}\n";
   gpu::Kernel kernel;
   kernel.entry = "multiply";

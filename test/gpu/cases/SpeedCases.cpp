@@ -181,25 +181,25 @@ TEST_P(Experts, Speed) {
   std::vector<std::int32_t> used = ids;
   std::sort(used.begin(), used.end());
   auto experts = static_cast<double>(std::unique(used.begin(), used.end()) - used.begin());
-  double matrices = c.gated ? 2 : 1, perExpert = static_cast<double>(c.n) * (c.mxfp4 ? c.k / 2.0 + c.k / 32.0 : c.k * 2.0);
+  double matrices = c.gated ? 2 : 1,
+         perExpert = static_cast<double>(c.n) * (c.mxfp4 ? c.k / 2.0 + c.k / 32.0 : c.k * 2.0);
   double products = 2.0 * static_cast<double>(c.tokens * c.topK) * static_cast<double>(c.k * c.n) * matrices;
   measure(experts * matrices * perExpert + bytesOf(x.array()) + bytesOf(out), products * (c.bf16Inputs ? 1 : 3));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Speed, Experts,
-    ::testing::Values(ExpertCase{"k3_up_1", true, 1, 128, 16, 3584, 3072, true, false},
-                      ExpertCase{"k3_up_2", true, 2, 128, 16, 3584, 3072, true, false},
-                      ExpertCase{"k3_up_4", true, 4, 128, 16, 3584, 3072, true, false},
-                      ExpertCase{"k3_up_8", true, 8, 128, 16, 3584, 3072, true, false},
-                      ExpertCase{"k3_down_1", true, 1, 128, 16, 3072, 3584, false, false},
-                      ExpertCase{"k3_down_8", true, 8, 128, 16, 3072, 3584, false, false},
-                      ExpertCase{"k3_up_1024", true, 1024, 896, 16, 3584, 3072, true, false},
-                      ExpertCase{"kimi_up_1", false, 1, 64, 8, 2304, 1024, true, false},
-                      ExpertCase{"kimi_down_1", false, 1, 64, 8, 1024, 2304, false, false},
-                      ExpertCase{"kimi_up_8192", false, 8192, 256, 8, 2304, 1024, true, true},
-                      ExpertCase{"kimi_down_8192", false, 8192, 256, 8, 1024, 2304, false, true}),
-    [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Speed, Experts,
+                         ::testing::Values(ExpertCase{"k3_up_1", true, 1, 128, 16, 3584, 3072, true, false},
+                                           ExpertCase{"k3_up_2", true, 2, 128, 16, 3584, 3072, true, false},
+                                           ExpertCase{"k3_up_4", true, 4, 128, 16, 3584, 3072, true, false},
+                                           ExpertCase{"k3_up_8", true, 8, 128, 16, 3584, 3072, true, false},
+                                           ExpertCase{"k3_down_1", true, 1, 128, 16, 3072, 3584, false, false},
+                                           ExpertCase{"k3_down_8", true, 8, 128, 16, 3072, 3584, false, false},
+                                           ExpertCase{"k3_up_1024", true, 1024, 896, 16, 3584, 3072, true, false},
+                                           ExpertCase{"kimi_up_1", false, 1, 64, 8, 2304, 1024, true, false},
+                                           ExpertCase{"kimi_down_1", false, 1, 64, 8, 1024, 2304, false, false},
+                                           ExpertCase{"kimi_up_8192", false, 8192, 256, 8, 2304, 1024, true, true},
+                                           ExpertCase{"kimi_down_8192", false, 8192, 256, 8, 1024, 2304, false, true}),
+                         [](const auto &info) { return info.param.name; });
 
 //===----------------------------------------------------------------------===//
 // KDA
@@ -254,8 +254,9 @@ TEST_P(KdaStep, Speed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Speed, KdaStep,
-                         ::testing::Values(StepCase{"k3_1", 1, 96}, StepCase{"k3_32", 32, 96}, StepCase{"k3_256", 256, 96},
-                                           StepCase{"kimi_1", 1, 32}, StepCase{"kimi_64", 64, 32}),
+                         ::testing::Values(StepCase{"k3_1", 1, 96}, StepCase{"k3_32", 32, 96},
+                                           StepCase{"k3_256", 256, 96}, StepCase{"kimi_1", 1, 32},
+                                           StepCase{"kimi_64", 64, 32}),
                          [](const auto &info) { return info.param.name; });
 
 struct ChunkCase {
@@ -306,10 +307,10 @@ TEST_P(KdaChunk, Speed) {
             rows.push_back((chunk * L + i) * H + h);
           return tensor.rows(rows, width);
         };
-        ref::ChunkParts want = ref::kdaChunkPrepare(
-            rowsOf(q, D), rowsOf(k, D), rowsOf(v, D), rowsOf(g, D), rowsOf(beta, 1),
-            ref::chunkTable(std::vector<std::int32_t>{0, static_cast<std::int32_t>(L)}, L), {L, 1, D, D},
-            {ref::Decay::PerChannel, true, true, 0.125});
+        ref::ChunkParts want =
+            ref::kdaChunkPrepare(rowsOf(q, D), rowsOf(k, D), rowsOf(v, D), rowsOf(g, D), rowsOf(beta, 1),
+                                 ref::chunkTable(std::vector<std::int32_t>{0, static_cast<std::int32_t>(L)}, L),
+                                 {L, 1, D, D}, {ref::Decay::PerChannel, true, true, 0.125});
         const Vec *of[] = {&want.qg, &want.w, &want.u, &want.kd, &want.aqk, &want.gl};
         for (std::size_t i = 0; i < of[part]->size(); i += 7) {
           positions.push_back((chunk * H + h) * static_cast<Index>(of[part]->size()) + static_cast<Index>(i));
@@ -416,7 +417,8 @@ TEST_P(AttnResMix, Speed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Speed, AttnResMix,
-                         ::testing::Values(MixCase{"step", 1, 8}, MixCase{"step_32", 32, 8}, MixCase{"prefill", 8192, 8}),
+                         ::testing::Values(MixCase{"step", 1, 8}, MixCase{"step_32", 32, 8},
+                                           MixCase{"prefill", 8192, 8}),
                          [](const auto &info) { return info.param.name; });
 
 //===----------------------------------------------------------------------===//
@@ -459,10 +461,10 @@ TEST_P(Attend, Speed) {
     std::iota(order.begin(), order.end(), 0);
     Vec context = cache.rows(rows, lr);
     for (Index h : {Index(0), H - 1}) {
-      Vec result = ref::mlaAttend(q.slice((t * H + h) * lr, lr), context, 0.07,
-                                  {std::vector<std::int32_t>{0, 1},
-                                   std::vector<std::int32_t>{static_cast<std::int32_t>(seen - 1)}, order},
-                                  {1, 1, l, lr - l, 0, 0, page});
+      Vec result = ref::mlaAttend(
+          q.slice((t * H + h) * lr, lr), context, 0.07,
+          {std::vector<std::int32_t>{0, 1}, std::vector<std::int32_t>{static_cast<std::int32_t>(seen - 1)}, order},
+          {1, 1, l, lr - l, 0, 0, page});
       for (Index i = 0; i < l; i += 3) {
         positions.push_back((t * H + h) * l + i);
         expected.push_back(result[i]);
@@ -477,11 +479,11 @@ TEST_P(Attend, Speed) {
           2.0 * seen * static_cast<double>(H * (l + lr)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Speed, Attend,
-                         ::testing::Values(AttendCase{"kimi_128k", 1, 1, 131071, 32}, AttendCase{"k3_128k", 1, 1, 131071, 96},
-                                           AttendCase{"kimi_32x8k", 32, 1, 8191, 32}, AttendCase{"kimi_1k", 1, 1, 1023, 32},
-                                           AttendCase{"kimi_prefill", 1, 4096, 0, 32},
-                                           AttendCase{"k3_prefill", 1, 2048, 0, 96}),
-                         [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Speed, Attend,
+    ::testing::Values(AttendCase{"kimi_128k", 1, 1, 131071, 32}, AttendCase{"k3_128k", 1, 1, 131071, 96},
+                      AttendCase{"kimi_32x8k", 32, 1, 8191, 32}, AttendCase{"kimi_1k", 1, 1, 1023, 32},
+                      AttendCase{"kimi_prefill", 1, 4096, 0, 32}, AttendCase{"k3_prefill", 1, 2048, 0, 96}),
+    [](const auto &info) { return info.param.name; });
 
 } // namespace

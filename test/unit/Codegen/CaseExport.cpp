@@ -100,7 +100,8 @@ void CaseExport::addRun(std::vector<gpu::Variant> variants, const std::vector<Ar
   set.cases.push_back(std::move(run));
 }
 
-/// Values of large arrays would make large files: one in so many is kept, a prime number, so that they lie in every column.
+/// Values of large arrays would make large files: one in so many is kept, a prime number, so that they lie in every
+/// column.
 static std::uint64_t chooseStep(std::size_t count) {
   constexpr std::size_t kept = 12000;
   if (count <= kept)

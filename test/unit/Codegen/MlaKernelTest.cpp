@@ -79,6 +79,7 @@ TEST_P(AttendKernel, MatchesReference) {
 INSTANTIATE_TEST_SUITE_P(Shapes, AttendKernel,
                          ::testing::Values(AttendCase{4, 96, 32, 64, false, 1}, AttendCase{3, 64, 16, 16, false, 1},
                                            AttendCase{6, 512, 64, 64, true, 1}, AttendCase{1, 19, 5, 7, false, 1},
-                                           AttendCase{5, 40, 8, 8, false, 8}));
+                                           AttendCase{5, 40, 8, 8, false, 8}, AttendCase{20, 128, 32, 16, true, 1},
+                                           AttendCase{5, 64, 16, 7, true, 8}, AttendCase{33, 64, 64, 32, true, 1}));
 
 } // namespace

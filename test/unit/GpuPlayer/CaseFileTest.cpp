@@ -132,9 +132,11 @@ TEST(CaseFile, RefusesWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].argument = 4; }).find("no argument"),
             std::string::npos);
-  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].values.length = 8; }).find("mask"), std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].values.length = 8; }).find("mask"),
+            std::string::npos);
   EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].step = 2; }).find("positions"), std::string::npos);
-  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].step = 0; }).find("without a step"), std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].step = 0; }).find("without a step"),
+            std::string::npos);
   EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].arguments[1].contents[0].period = 0; }).find("nothing drawn"),
             std::string::npos);
   EXPECT_NE(errorAfter([](CaseSet &s) {

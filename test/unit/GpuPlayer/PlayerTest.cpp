@@ -24,9 +24,7 @@ public:
   std::vector<Body *> loaded;
   int launches = 0;
 
-  ~HostGpu() override {
-    EXPECT_TRUE(memory.empty()) << "memory was not given back";
-  }
+  ~HostGpu() override { EXPECT_TRUE(memory.empty()) << "memory was not given back"; }
   std::string name() const override { return "host"; }
   Address allocate(std::uint64_t bytes) override {
     auto address = reinterpret_cast<Address>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
@@ -39,7 +37,9 @@ public:
   }
   void upload(Address to, const void *from, std::uint64_t bytes) override { std::memcpy(at(to, bytes), from, bytes); }
   void download(void *to, Address from, std::uint64_t bytes) override { std::memcpy(to, at(from, bytes), bytes); }
-  void copy(Address to, Address from, std::uint64_t bytes) override { std::memcpy(at(to, bytes), at(from, bytes), bytes); }
+  void copy(Address to, Address from, std::uint64_t bytes) override {
+    std::memcpy(at(to, bytes), at(from, bytes), bytes);
+  }
   void fill(Address to, unsigned char byte, std::uint64_t bytes) override { std::memset(at(to, bytes), byte, bytes); }
   Function load(const Kernel &kernel, const unsigned char *, std::uint64_t) override {
     loaded.push_back(&kernels.at(kernel.entry));
@@ -64,7 +64,9 @@ private:
   }
 };
 
-float *floats(const Gpu::Launch &launch, int parameter) { return reinterpret_cast<float *>(launch.parameters[parameter]); }
+float *floats(const Gpu::Launch &launch, int parameter) {
+  return reinterpret_cast<float *>(launch.parameters[parameter]);
+}
 
 /// out[i] = a[i] + b[i], b a table of two halves.
 void add(const Gpu::Launch &launch) {
@@ -165,7 +167,8 @@ TEST_F(PlayerTest, NoticesWritesOutside) {
 }
 
 TEST_F(PlayerTest, NoticesAChangedInput) {
-  EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 0)[0] += 1; }).find("argument 0"), std::string::npos);
+  EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 0)[0] += 1; }).find("argument 0"),
+            std::string::npos);
   EXPECT_NE(failureOf([](const Gpu::Launch &launch) {
               reinterpret_cast<float **>(launch.parameters[1])[1][2] = 0;
             }).find("argument 1"),
@@ -175,7 +178,8 @@ TEST_F(PlayerTest, NoticesAChangedInput) {
 TEST_F(PlayerTest, NoticesRunsThatDiffer) {
   c.expectations[0].tolerance = {1e-3, 0, 0};
   auto runs = std::make_shared<int>(0);
-  std::string failure = failureOf([=](const Gpu::Launch &launch) { floats(launch, 2)[3] += ++*runs == 17 ? 1e-5f : 0; });
+  std::string failure =
+      failureOf([=](const Gpu::Launch &launch) { floats(launch, 2)[3] += ++*runs == 17 ? 1e-5f : 0; });
   EXPECT_NE(failure.find("run 17 differs"), std::string::npos) << failure;
 }
 
@@ -210,8 +214,9 @@ TEST_F(PlayerTest, ChecksEverySoManyElements) {
   EXPECT_TRUE(play().pass);
   EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 2)[6] += 1; }).find("value 2 of 4"),
             std::string::npos);
-  EXPECT_NE(failureOf([](const Gpu::Launch &launch) { std::memset(floats(launch, 2) + 5, 0xFF, 4); })
-                .find("element 5 is not a number"),
+  EXPECT_NE(failureOf([](const Gpu::Launch &launch) {
+              std::memset(floats(launch, 2) + 5, 0xFF, 4);
+            }).find("element 5 is not a number"),
             std::string::npos);
 }
 
