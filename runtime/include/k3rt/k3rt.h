@@ -52,7 +52,7 @@ typedef void (*k3rt_progress_fn)(void *user, uint64_t done, uint64_t total);
 typedef struct k3rt_engine_options {
   size_t size;
   uint32_t threads;         /* 0 = all cores this process may use */
-  uint64_t memory_limit;    /* bytes for arena, states and caches; 0 = what fits `max_sequences` and `max_context` */
+  uint64_t memory_limit;    /* bytes for arena, states, caches and a row of logits per sequence; 0 = what fits `max_sequences` and `max_context` */
   uint32_t max_sequences;   /* live sequences; 0 = 4 */
   uint64_t max_context;     /* tokens per sequence the cache is sized for; 0 = 4096 or the model's maximum */
   uint32_t prefill_window;  /* rows per prefill step, 1 .. the artifact's max_tokens; 0 = that maximum */
@@ -106,9 +106,18 @@ typedef struct k3rt_memory_plan {
   uint64_t weight_bytes; /* of all weights */
   uint64_t arena_bytes;  /* largest program */
   uint64_t state_pool_bytes, kv_pool_bytes; /* for the options given */
+  uint64_t total_bytes;   /* for the options given: all that memory_limit counts */
+  uint64_t model_context; /* most tokens of a sequence; 0 = no limit */
 } k3rt_memory_plan;
 k3rt_status k3rt_plan_open(const char *path, uint64_t offset, const k3rt_engine_options *options,
                            k3rt_memory_plan *out_plan, char *error, size_t error_size);
+
+/* out_sequences[i]: how many sequences of tokens[i] tokens each, all of them at that length, fit into memory_limit, which
+ * must not be 0. An engine with that many max_sequences and that max_context opens and holds them, one with more does not.
+ * The other options count, max_sequences and max_context do not. */
+k3rt_status k3rt_plan_capacity(const char *path, uint64_t offset, const k3rt_engine_options *options,
+                               const uint64_t *tokens, uint32_t count, uint64_t *out_sequences, char *error,
+                               size_t error_size);
 
 /*--- sequences ------------------------------------------------------------------------------------------------------*/
 
@@ -347,6 +356,14 @@ typedef struct k3rt_stats {
   uint32_t threads;
   uint64_t non_finite_sequences;      /* that a step has failed for NaN or infinity */
   uint64_t prefill_runs, decode_runs; /* program runs: a step takes as many as its rows need */
+  /* Pools. A slot holds the states of a sequence that do not grow, live_sequences of them are in use; a page holds
+   * `page_tokens` tokens of the latent cache (0: the model has none). */
+  uint64_t total_slots, slot_bytes;
+  uint64_t page_tokens, page_bytes;
+  uint64_t reserved_pages; /* free, but promised to sequences (k3rt_sequence_reserve) */
+  uint64_t shared_pages;   /* used by more than one sequence or kept prefix */
+  uint64_t cached_pages;   /* used by kept prefixes alone, which give them up for sequences */
+  uint64_t unused_rows;    /* rows of used pages that no token is in: all the fragmentation that there is */
 } k3rt_stats;
 k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats);
 

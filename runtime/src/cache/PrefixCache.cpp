@@ -290,6 +290,14 @@ void PrefixCache::forget(uint32_t entry) {
   --counts.entries;
 }
 
+uint32_t PrefixCache::ownPages() const {
+  uint32_t count = 0;
+  for (size_t page = 0; page < pageEntries.size(); ++page)
+    count += pageEntries[page] != 0 &&
+             states->pageUsers(int32_t(page)) == pageEntries[page];
+  return count;
+}
+
 void PrefixCache::makeRoom(uint32_t pages) {
   while (states->freePages() < pages) {
     std::optional<uint32_t> entry = cheapest(

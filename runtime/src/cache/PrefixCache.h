@@ -74,6 +74,9 @@ public:
   /// Gives up pages of entries until `pages` are free or no entry holds any.
   void makeRoom(uint32_t pages);
 
+  /// Pages that only entries hold.
+  uint32_t ownPages() const;
+
   PrefixCacheStats stats() const { return counts; }
 
 private:

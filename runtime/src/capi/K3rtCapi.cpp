@@ -141,7 +141,30 @@ k3rt_status k3rt_plan_open(const char *path, uint64_t offset,
   out.arena_bytes = plan.arena;
   out.state_pool_bytes = plan.statePool;
   out.kv_pool_bytes = plan.kvPool;
+  out.total_bytes = plan.total();
+  out.model_context = model.max_position_embeddings();
   return reportTo(error, error_size, writeSized(out_plan, out));
+}
+
+k3rt_status k3rt_plan_capacity(const char *path, uint64_t offset,
+                               const k3rt_engine_options *options,
+                               const uint64_t *tokens, uint32_t count,
+                               uint64_t *out_sequences, char *error,
+                               size_t error_size) {
+  if (!path)
+    return reportTo(error, error_size, nullArgument("path"));
+  if (count != 0 && (!tokens || !out_sequences))
+    return reportTo(error, error_size,
+                    nullArgument(tokens ? "out_sequences" : "tokens"));
+  EngineOptions chosen = engineOptions(options);
+  if (chosen.memoryLimit == 0)
+    return reportTo(error, error_size,
+                    Status(K3RT_INVALID_ARGUMENT, "memory_limit is 0"));
+  Artifact artifact;
+  Status status = artifact.open(path, offset);
+  for (uint32_t i = 0; status.ok() && i < count; ++i)
+    out_sequences[i] = planCapacity(artifact.index(), chosen, tokens[i]);
+  return reportTo(error, error_size, status);
 }
 
 //===----------------------------------------------------------------------===//

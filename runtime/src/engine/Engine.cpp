@@ -42,8 +42,8 @@ Status Engine::open(const std::string &path, uint64_t offset,
   K3RT_RETURN_IF_ERROR(openPrefixCache());
   K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
   K3RT_RETURN_IF_ERROR(arena.allocate(*device, memory.arena, "the arena"));
-  if (index.model()->vocab_size() * sizeof(float) % bufferAlignment != 0)
-    K3RT_RETURN_IF_ERROR(unaligned.allocate(memory.outputs, "logits"));
+  K3RT_RETURN_IF_ERROR(result.allocate(memory.stepLogits, "logits"));
+  K3RT_RETURN_IF_ERROR(unaligned.allocate(memory.runLogits, "logits"));
   for (const auto *program : *index.programs())
     K3RT_RETURN_IF_ERROR(openPhase(*program));
   if (chosen.trapNonFinite && !device->isHost())
@@ -483,6 +483,17 @@ k3rt_stats Engine::stats() const {
   out.total_pages = states.totalPages();
   out.peak_rss_bytes = peakResidentBytes();
   out.threads = memory.threads;
+  out.total_slots = memory.slots;
+  out.slot_bytes = states.slotCopyBytes();
+  out.page_tokens = memory.pageTokens;
+  out.page_bytes = memory.pageBytes();
+  out.reserved_pages = states.freePages() - unpromisedPages();
+  out.shared_pages = states.sharedPages();
+  out.cached_pages = prefixes.ownPages();
+  for (const Sequence &sequence : sequences)
+    if (sequence.generation % 2 == 1 && memory.pageTokens != 0)
+      out.unused_rows += sequence.holding.pages.size() * memory.pageTokens -
+                         sequence.length();
   out.non_finite_sequences = nonFinite;
   out.prefill_runs = prefill.runs;
   out.decode_runs = decode.runs;

@@ -95,6 +95,7 @@ static void addStates(const schema::Artifact &index, MemoryPlan &plan) {
 }
 
 static void addPrograms(const schema::Artifact &index, MemoryPlan &plan) {
+  uint64_t width = index.model()->vocab_size() * sizeof(float);
   for (const auto *program : *index.programs()) {
     plan.arena = std::max<uint64_t>(plan.arena, program->arena_bytes());
     SymbolValues largest =
@@ -105,9 +106,11 @@ static void addPrograms(const schema::Artifact &index, MemoryPlan &plan) {
                             sizeof(int32_t),
                         bufferAlignment);
     plan.inputs += inputs;
-    plan.outputs = std::max<uint64_t>(
-        plan.outputs, uint64_t(largest[Symbol::logitRows]) *
-                          index.model()->vocab_size() * sizeof(float));
+    uint64_t rows = uint64_t(largest[Symbol::logitRows]);
+    if (width % bufferAlignment != 0)
+      plan.runLogits = std::max(plan.runLogits, rows * width);
+    plan.stepLogits =
+        std::max(plan.stepLogits, std::max<uint64_t>(rows, plan.slots) * width);
   }
   if (index.kernels())
     for (const auto *kernel : *index.kernels())
@@ -173,6 +176,24 @@ Status planMemory(const schema::Artifact &index, const EngineOptions &options,
                      Word(plan.statePool), Word(plan.arena));
   out = plan;
   return Status();
+}
+
+uint64_t planCapacity(const schema::Artifact &index,
+                      const EngineOptions &options, uint64_t tokens) {
+  auto fits = [&](uint64_t sequences) {
+    EngineOptions asked = options;
+    asked.maxSequences = uint32_t(sequences);
+    asked.maxContext = tokens;
+    MemoryPlan plan;
+    return planMemory(index, asked, plan).ok() &&
+           plan.pages >= plan.pagesFor(tokens) * sequences;
+  };
+  uint64_t most = 0, tooMany = uint64_t(maxSequencesLimit) + 1;
+  while (tooMany - most > 1) {
+    uint64_t middle = most + (tooMany - most) / 2;
+    (fits(middle) ? most : tooMany) = middle;
+  }
+  return most;
 }
 
 } // namespace k3rt

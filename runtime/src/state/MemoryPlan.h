@@ -47,7 +47,8 @@ struct MemoryPlan {
   uint64_t statePool = 0, kvPool = 0;
   uint64_t arena = 0;   ///< of the largest program
   uint64_t inputs = 0;  ///< i32 inputs of a step, all of them
-  uint64_t outputs = 0; ///< logits of one program run
+  uint64_t runLogits = 0;  ///< of one program run, if it cannot write in place
+  uint64_t stepLogits = 0; ///< of a step, a row per sequence
   uint64_t scratchPerThread = 0;
 
   /// Cache pages that `tokens` take.
@@ -57,7 +58,7 @@ struct MemoryPlan {
   uint64_t pageBytes() const { return kvPerToken * pageTokens; }
   /// All that memory_limit counts.
   uint64_t total() const {
-    return statePool + kvPool + arena + inputs + outputs +
+    return statePool + kvPool + arena + inputs + runLogits + stepLogits +
            scratchPerThread * threads;
   }
 };
@@ -67,6 +68,12 @@ struct MemoryPlan {
 /// (with both sizes).
 Status planMemory(const k3::artifact::Artifact &index,
                   const EngineOptions &options, MemoryPlan &out);
+
+/// The most sequences of `tokens` tokens each, all at that length, that
+/// options.memoryLimit holds; 0 if not even one fits, or `tokens` is more than
+/// the model's limit. options.maxSequences and maxContext are not used.
+uint64_t planCapacity(const k3::artifact::Artifact &index,
+                      const EngineOptions &options, uint64_t tokens);
 
 } // namespace k3rt
 

@@ -154,6 +154,11 @@ void StatePool::dropPages(std::vector<int32_t> &pages) {
   pages.clear();
 }
 
+uint32_t StatePool::sharedPages() const {
+  return uint32_t(std::count_if(users.begin(), users.end(),
+                                [](uint32_t count) { return count > 1; }));
+}
+
 uint32_t StatePool::pagesToWrite(const Holding &holding, uint64_t from,
                                  uint64_t to) const {
   if (to <= from || pageTokens == 0)

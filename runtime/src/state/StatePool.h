@@ -70,6 +70,8 @@ public:
   std::vector<int32_t> sharePages(const Holding &holding, uint32_t count);
   std::vector<int32_t> sharePages(const std::vector<int32_t> &pages);
   void dropPages(std::vector<int32_t> &pages);
+  /// Pages with more than one user.
+  uint32_t sharedPages() const;
   uint32_t pageUsers(int32_t page) const { return users[uint32_t(page)]; }
   /// Free pages that prepareWrite takes.
   uint32_t pagesToWrite(const Holding &holding, uint64_t from,

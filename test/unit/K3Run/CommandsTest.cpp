@@ -384,12 +384,27 @@ TEST_F(K3Run, PlanLoadsNothing) {
   EXPECT_EQ(json["kv_bytes_per_token"], 27648u);
   EXPECT_EQ(json["expert_bytes"], 17547264u);
   EXPECT_EQ(json["weight_bytes"], 1560900000000u);
+  EXPECT_EQ(json["total_bytes"], 12u);
+  EXPECT_EQ(json["budget_bytes"], 0u); // no machine has room for the weights
   EXPECT_TRUE(mock().steps.empty());
   RunResult text = run({"--plan", "m.k3a"});
   EXPECT_NE(text.out.find("449.4 MB"), std::string::npos);
   EXPECT_NE(text.out.find("1.6 TB"), std::string::npos);
+  EXPECT_NE(text.out.find("The weights are larger than this machine's memory"),
+            std::string::npos);
+  json = runJson({"--plan", "m.k3a", "--memory-limit", "1M"});
+  EXPECT_EQ(json["budget_bytes"], 1u << 20);
+  EXPECT_EQ(json["capacity"],
+            nlohmann::json::parse(R"([{"tokens": 1024, "sequences": 518},
+              {"tokens": 4096, "sequences": 205},
+              {"tokens": 5000, "sequences": 174}])"));
+  text = run({"--plan", "m.k3a", "--memory-limit", "1M"});
+  EXPECT_NE(text.out.find("            4096 tokens          205\n"),
+            std::string::npos)
+      << text.out;
   EXPECT_EQ(runError({"--plan", "m.txt"}), "m.txt: not an artifact");
 }
+
 TEST_F(K3Run, ReplaysAStep) {
   auto write = [](const std::string &content) {
     std::string path = temporaryFile("dump", "");

@@ -77,6 +77,14 @@ k3rt_status k3rt_plan_open(const char *path, uint64_t offset, const k3rt_engine_
   plan->arena_bytes = 3;
   plan->state_pool_bytes = 4;
   plan->kv_pool_bytes = 5;
+  plan->total_bytes = 12;
+  plan->model_context = 5000;
+  return K3RT_OK;
+}
+k3rt_status k3rt_plan_capacity(const char *, uint64_t, const k3rt_engine_options *options, const uint64_t *tokens,
+                               uint32_t count, uint64_t *sequences, char *, size_t) {
+  for (uint32_t i = 0; i < count; ++i)
+    sequences[i] = options->memory_limit / (1000 + tokens[i]);
   return K3RT_OK;
 }
 k3rt_status k3rt_sequence_create(k3rt_engine *, k3rt_sequence *out) {

@@ -153,6 +153,36 @@ TEST(MemoryPlan, LimitsAreKept) {
       K3RT_OUT_OF_MEMORY);
 }
 
+// As many as the plan says fit, with all their pages; one more does not.
+TEST(MemoryPlan, CapacityIsWhatFits) {
+  for (const auto &layers :
+       {std::pair(69, 24), std::pair(1, 0), std::pair(0, 4)}) {
+    Planned model({layers.first, layers.second});
+    bool paged = layers.second != 0;
+    for (uint64_t limit : {uint64_t(1) << 20, uint64_t(1) << 30,
+                           uint64_t(3) << 32, uint64_t(1) << 38})
+      for (uint64_t tokens : {1, 12, 1000, 1 << 17, 1 << 20}) {
+        EngineOptions asked = options(7, 3, limit);
+        uint64_t count = k3rt::planCapacity(model.get(), asked, tokens);
+        auto holds = [&](uint64_t sequences) {
+          asked.maxSequences = uint32_t(sequences);
+          asked.maxContext = tokens;
+          MemoryPlan plan;
+          return k3rt::planMemory(model.get(), asked, plan).ok() &&
+                 plan.total() <= limit &&
+                 (!paged || plan.pages == sequences * ((tokens + 63) / 64));
+        };
+        if (count != 0) {
+          EXPECT_TRUE(holds(count)) << limit << " " << tokens;
+        }
+        EXPECT_FALSE(holds(count + 1)) << limit << " " << tokens;
+      }
+    EXPECT_EQ(k3rt::planCapacity(model.get(), options(1, 1, 1 << 30),
+                                 (1 << 20) + 1),
+              0u);
+  }
+}
+
 TEST(MemoryPlan, HugeRequestsAreRefused) {
   Planned k3({69, 24});
   MemoryPlan none;

@@ -250,6 +250,87 @@ TEST_F(SequenceTest, LimitsOfMemory) {
       << small.error;
 }
 
+// What k3-run --plan prints can be admitted, one more cannot.
+TEST_F(SequenceTest, CapacityCanBeAdmitted) {
+  k3rt_engine_options options;
+  k3rt_engine_options_init(&options);
+  options.threads = 2;
+  options.memory_limit = 60000;
+  uint64_t tokens[] = {1, 10, 100, 1000, 100000}, sequences[5];
+  char error[256] = "";
+  ASSERT_EQ(k3rt_plan_capacity(model.c_str(), 0, &options, tokens, 5, sequences,
+                               error, 256),
+            K3RT_OK)
+      << error;
+  EXPECT_GT(sequences[0], sequences[2]);
+  EXPECT_GT(sequences[2], 1u);
+  EXPECT_EQ(sequences[4], 0u);
+  for (size_t i = 0; i < 3; ++i) {
+    auto change = [&](uint64_t more) {
+      return [&, more](auto &o) {
+        o.memory_limit = options.memory_limit;
+        o.max_sequences = uint32_t(sequences[i] + more);
+        o.max_context = tokens[i];
+      };
+    };
+    TestEngine engine(model, change(0));
+    for (uint64_t n = 0; n < sequences[i]; ++n)
+      engine.feed(engine.create(), prompt(tokens[i], uint32_t(n)));
+    EXPECT_EQ(engine.stats().used_pages, engine.stats().total_pages);
+    TestEngine larger;
+    if (larger.open(model, change(1)) == K3RT_OK) {
+      EXPECT_LT(larger.stats().total_pages,
+                (sequences[i] + 1) * ((tokens[i] + 3) / 4));
+    }
+  }
+  options.memory_limit = 0;
+  EXPECT_EQ(k3rt_plan_capacity(model.c_str(), 0, &options, tokens, 5, sequences,
+                               error, 256),
+            K3RT_INVALID_ARGUMENT);
+  EXPECT_STREQ(error, "memory_limit is 0");
+}
+
+// Capacity, use and fragmentation of the pools.
+TEST_F(SequenceTest, PoolsCanBeRead) {
+  TestEngine engine(model, [](auto &o) {
+    o.max_sequences = 4;
+    o.max_context = 32;
+    o.prefix_cache_bytes = 1 << 20;
+  });
+  k3rt_stats stats = engine.stats();
+  EXPECT_EQ(stats.total_slots, 4u);
+  EXPECT_EQ(stats.slot_bytes, 2u * hidden * 4 + 2 * 2 * hidden * 2);
+  EXPECT_EQ(stats.page_tokens, 4u);
+  EXPECT_EQ(stats.page_bytes, 4u * hidden * 4);
+  EXPECT_EQ(stats.total_pages, 32u);
+  EXPECT_EQ(stats.unused_rows, 0u);
+  k3rt_sequence a = engine.create();
+  engine.feed(a, prompt(10, 1)); // 3 pages, the last half full
+  ASSERT_EQ(k3rt_sequence_reserve(engine.engine, a, 20), K3RT_OK);
+  stats = engine.stats();
+  EXPECT_EQ(stats.live_sequences, 1u);
+  EXPECT_EQ(stats.used_pages, 3u);
+  EXPECT_EQ(stats.unused_rows, 2u);
+  EXPECT_EQ(stats.reserved_pages, 2u);
+  EXPECT_EQ(stats.shared_pages, 0u);
+  k3rt_sequence b = -1;
+  ASSERT_EQ(k3rt_sequence_fork(engine.engine, a, &b), K3RT_OK);
+  engine.feed(b, {1});
+  stats = engine.stats();
+  EXPECT_EQ(stats.used_pages, 4u);
+  EXPECT_EQ(stats.shared_pages, 2u);
+  EXPECT_EQ(stats.unused_rows, 3u);
+  ASSERT_EQ(k3rt_prefix_store(engine.engine, b), K3RT_OK);
+  EXPECT_EQ(engine.stats().cached_pages, 0u);
+  engine.free(a);
+  engine.free(b);
+  stats = engine.stats();
+  EXPECT_EQ(stats.used_pages, 2u);
+  EXPECT_EQ(stats.cached_pages, 2u);
+  EXPECT_EQ(stats.reserved_pages, 0u);
+  EXPECT_EQ(stats.unused_rows, 0u);
+}
+
 TEST_F(SequenceTest, BadBatches) {
   TestEngine engine(model, [](auto &o) { o.max_context = 10; });
   k3rt_sequence a = engine.create(), b = engine.create();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <unistd.h>
 
 namespace k3run {
 
@@ -24,6 +25,25 @@ std::string bytes(uint64_t value) {
                 units[unit]);
   return text;
 }
+
+/// Lengths that the trade-off is shown for: 1K, 4K, ... up to the model's limit,
+/// and that limit.
+std::vector<uint64_t> lengthsUpTo(uint64_t limit) {
+  std::vector<uint64_t> lengths;
+  constexpr uint64_t most = uint64_t(1) << 20;
+  uint64_t last = limit != 0 ? limit : most;
+  for (uint64_t tokens = 1024; tokens < last; tokens *= 4)
+    lengths.push_back(tokens);
+  lengths.push_back(last);
+  return lengths;
+}
+
+/// What the machine has beside the weights; 0 if they are larger.
+uint64_t memoryBesideWeights(uint64_t weights) {
+  uint64_t all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                 static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return all > weights ? all - weights : 0;
+}
 } // namespace
 
 bool runPlan(const Options &options, Streams &streams, std::string &error) {
@@ -33,6 +53,20 @@ bool runPlan(const Options &options, Streams &streams, std::string &error) {
   char message[1024] = {};
   if (k3rt_plan_open(options.artifact.path.c_str(), options.artifact.offset,
                      &settings, &plan, message, sizeof(message)) != K3RT_OK) {
+    error = message;
+    return false;
+  }
+  bool given = settings.memory_limit != 0;
+  if (!given)
+    settings.memory_limit = memoryBesideWeights(plan.weight_bytes);
+  std::vector<uint64_t> lengths = lengthsUpTo(plan.model_context);
+  std::vector<uint64_t> sequences(lengths.size());
+  if (settings.memory_limit != 0 &&
+      k3rt_plan_capacity(options.artifact.path.c_str(), options.artifact.offset,
+                         &settings, lengths.data(),
+                         static_cast<uint32_t>(lengths.size()),
+                         sequences.data(), message,
+                         sizeof(message)) != K3RT_OK) {
     error = message;
     return false;
   }
@@ -47,6 +81,12 @@ bool runPlan(const Options &options, Streams &streams, std::string &error) {
     json["arena_bytes"] = plan.arena_bytes;
     json["state_pool_bytes"] = plan.state_pool_bytes;
     json["kv_pool_bytes"] = plan.kv_pool_bytes;
+    json["total_bytes"] = plan.total_bytes;
+    json["budget_bytes"] = settings.memory_limit;
+    json["capacity"] = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < lengths.size(); ++i)
+      json["capacity"].push_back(
+          {{"tokens", lengths[i]}, {"sequences", sequences[i]}});
     streams.out << json.dump() << '\n';
     return true;
   }
@@ -67,6 +107,23 @@ bool runPlan(const Options &options, Streams &streams, std::string &error) {
   row("scratch memory", plan.arena_bytes, "the largest program's arena");
   row("state pool", plan.state_pool_bytes, "with these options");
   row("cache pool", plan.kv_pool_bytes, "with these options");
+  row("all together", plan.total_bytes, "with these options, weights apart");
+  if (settings.memory_limit == 0) {
+    streams.out << "The weights are larger than this machine's memory; say with "
+                   "--memory-limit what there is beside them.\n";
+    return true;
+  }
+  row("budget", settings.memory_limit,
+      given ? "--memory-limit" : "this machine's memory beside the weights");
+  streams.out << "Sequences that it holds at the same time, by the length of "
+                 "each:\n";
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "%16llu tokens %12llu\n",
+                  static_cast<unsigned long long>(lengths[i]),
+                  static_cast<unsigned long long>(sequences[i]));
+    streams.out << text;
+  }
   return true;
 }
 
