@@ -12,6 +12,7 @@
 #include "lib/Codegen/Artifact/OutputFile.h"
 #include "lib/Codegen/Artifact/TokenizerData.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
+#include "lib/Codegen/GPU/GPUPipeline.h"
 #include "lib/Pipelines/Stages.h"
 #include "lib/Support/Registration.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
@@ -21,6 +22,7 @@
 #include "tools/k3-compile/Commands.h"
 #include "tools/k3-compile/EmitLLVM.h"
 #include "tools/k3-compile/Summary.h"
+#include "tools/k3-compile/Targets.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -73,16 +75,17 @@ private:
   Status import();
   Status setTarget();
   Status runStage(Stage stage);
-  Status dump(Stage stage);
+  Status runStageOn(Stage stage, mlir::ModuleOp module);
+  Status dump(Stage stage, mlir::ModuleOp module);
   Status emit();
   Status emitArtifact();
   Status emitObject();
+  Status emitPtx();
+  Status emitExecutable(bool forGpu);
   Status writeBytes(llvm::StringRef bytes);
-  std::string printModule();
   std::string getOutput() const;
   Status checkOutput() const;
   Expected<std::string> findRuntime() const;
-  StageOptions *getStageOptions();
 
   /// Diagnostics of passes: the first error is the message, remarks and warnings go to standard error.
   void collect(mlir::Diagnostic &diagnostic);
@@ -95,7 +98,7 @@ private:
   std::string firstError;
   StageOptions stageOptions;
   Model model;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+  TargetModules ir;
   Summary summary;
 };
 
@@ -178,26 +181,23 @@ Status Compiler::import() {
   importing.convState = importing.kvCache = cache;
   if (model.checkpoint)
     importing.storedForm = [this](uint32_t index) { return model.checkpoint->form(index); };
-  module = mlir::k3::importModel(context, config, importing);
-  return module ? Status::success() : getError("the model cannot be expressed");
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::k3::importModel(context, config, importing);
+  return module ? ir.set(std::move(module)) : getError("the model cannot be expressed");
 }
 
 Status Compiler::loadIr() {
-  module = mlir::parseSourceFile<mlir::ModuleOp>(options.ir, mlir::ParserConfig(&context));
-  return module ? Status::success() : getError(printable(options.ir) + ": cannot be read");
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(options.ir, mlir::ParserConfig(&context));
+  if (!module)
+    return getError(printable(options.ir) + ": cannot be read");
+  Status status = ir.set(std::move(module));
+  return status.ok() ? status : Status::error(printable(options.ir) + ": " + status.message());
 }
 
 Status Compiler::setTarget() {
-  constexpr llvm::StringLiteral attr = "k3.target";
-  if (auto target = (*module)->getAttrOfType<mlir::k3::TargetAttr>(attr); target && !options.targetGiven) {
-    summary.cpu = target.getCpu().str();
-    return Status::success();
-  }
-  llvm::Expected<TargetModel> target = TargetModel::parse(options.target);
-  if (!target)
-    return Status::error("--target: " + llvm::toString(target.takeError()));
-  summary.cpu = target->cpu;
-  (*module)->setAttr(attr, target->toAttr(&context));
+  if (!ir.hasTargets() || options.targetGiven)
+    if (Status status = ir.setTargets(options.target); !status.ok())
+      return status;
+  summary.targets = ir.names();
   return Status::success();
 }
 
@@ -213,7 +213,7 @@ static void fillStageOptions(const Options &options, StageOptions &stages) {
   stages.maxSequences = options.maxSequences;
 }
 
-std::string Compiler::printModule() {
+static std::string printModule(mlir::ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   // Values carry the importer's names, so that a stage can be followed into the next.
@@ -222,31 +222,42 @@ std::string Compiler::printModule() {
   return text;
 }
 
-Status Compiler::dump(Stage stage) {
+Status Compiler::dump(Stage stage, mlir::ModuleOp module) {
   if (options.dumpDir.empty())
     return Status::success();
   if (std::error_code error = llvm::sys::fs::create_directories(options.dumpDir))
     return Status::error(printable(options.dumpDir) + ": cannot create: " + error.message());
   std::string number = std::to_string(static_cast<int>(stage) + 1);
-  std::string name = (number.size() < 2 ? "0" : "") + number + "-" + mlir::k3::getStageName(stage).str() + ".mlir";
+  std::string name = (number.size() < 2 ? "0" : "") + number + "-" + mlir::k3::getStageName(stage).str();
+  if (ir.modules().size() > 1)
+    name += ir.isForGpu(module) ? "-gpu" : "-cpu";
   mlir::k3::OutputFile file;
-  std::string text = printModule();
-  if (Status status = file.open(joinPath(options.dumpDir, name)); !status.ok())
+  std::string text = printModule(module);
+  if (Status status = file.open(joinPath(options.dumpDir, name + ".mlir")); !status.ok())
     return status;
   if (Status status = file.writeAt(0, text.data(), text.size()); !status.ok())
     return status;
   return file.commit(text.size());
 }
 
-Status Compiler::runStage(Stage stage) {
+Status Compiler::runStageOn(Stage stage, mlir::ModuleOp module) {
   mlir::PassManager manager(&context);
   if (mlir::failed(mlir::applyPassManagerCLOptions(manager)))
     return getError("the options of the pass manager contradict each other");
   mlir::applyDefaultTimingPassManagerCLOptions(manager);
+  stageOptions.gpu = ir.isForGpu(module);
   mlir::k3::getStageBuilder(stage)(manager, stageOptions);
-  if (mlir::failed(manager.run(*module)))
+  if (mlir::failed(manager.run(module)))
     return Status::error("stage " + mlir::k3::getStageName(stage).str() + ": " + getError("failed").message());
-  return dump(stage);
+  return dump(stage, module);
+}
+
+Status Compiler::runStage(Stage stage) {
+  ir.prepare(stage);
+  for (mlir::ModuleOp module : ir.modules())
+    if (Status status = runStageOn(stage, module); !status.ok())
+      return status;
+  return Status::success();
 }
 
 Status k3compile::printPipelines(const Options &options) {
@@ -254,6 +265,9 @@ Status k3compile::printPipelines(const Options &options) {
   mlir::DialectRegistry registry;
   mlir::k3::registerAllK3Dialects(registry);
   context.appendDialectRegistry(registry);
+  Expected<std::vector<mlir::k3::TargetAttr>> targets = parseTargets(context, options.target);
+  if (!targets)
+    return targets.status();
   StageOptions stages;
   fillStageOptions(options, stages);
   for (Stage stage : mlir::k3::getAllStages()) {
@@ -261,11 +275,17 @@ Status k3compile::printPipelines(const Options &options) {
     auto build = mlir::k3::getStageBuilder(stage);
     if (!build)
       continue;
-    mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
-    build(manager, stages);
-    llvm::outs() << "  ";
-    manager.printAsTextualPipeline(llvm::outs());
-    llvm::outs() << "\n";
+    size_t count = stage < firstTargetStage ? 1 : targets->size();
+    for (mlir::k3::TargetAttr target : llvm::ArrayRef(*targets).take_front(count)) {
+      mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
+      stages.gpu = target.getArch() == mlir::k3::GpuTarget::arch;
+      build(manager, stages);
+      llvm::outs() << "  ";
+      if (count > 1)
+        llvm::outs() << target.getCpu() << ": ";
+      manager.printAsTextualPipeline(llvm::outs());
+      llvm::outs() << "\n";
+    }
   }
   return Status::success();
 }
@@ -290,6 +310,10 @@ std::string Compiler::getOutput() const {
     return name + ".o";
   case Emit::Elf:
     return name + ".so";
+  case Emit::Ptx:
+    return "-";
+  case Emit::Cubin:
+    return name + ".cubin";
   }
   return name;
 }
@@ -365,7 +389,7 @@ Status Compiler::emitArtifact() {
       return runtime.status();
     writing.runtimeProgram = *runtime;
   }
-  Expected<ArtifactSummary> written = mlir::k3::writeArtifact(*module, contents, writing);
+  Expected<ArtifactSummary> written = mlir::k3::writeArtifact(ir.modules(), contents, writing);
   if (!written)
     return written.status();
   summary.artifact = *written;
@@ -378,37 +402,82 @@ Status Compiler::emit() {
   case Emit::Exe:
     return emitArtifact();
   case Emit::Mlir:
-    return writeBytes(printModule());
+    return writeBytes(printModule(ir.bundle()));
   case Emit::Llvm: {
-    Expected<std::string> text = printLLVM(*module);
-    return text ? writeBytes(*text) : getError(text.message());
+    std::string all;
+    for (mlir::ModuleOp module : ir.modules()) {
+      Expected<std::string> text = printLLVM(module);
+      if (!text)
+        return getError(text.message());
+      all += *text;
+    }
+    return writeBytes(all);
   }
   case Emit::Obj:
     return emitObject();
   case Emit::Elf:
-    for (auto executable : module->getOps<mlir::k3::ExecExecutableOp>())
-      if (auto elf = llvm::dyn_cast<mlir::DenseResourceElementsAttr>(executable.getElf()))
-        if (mlir::AsmResourceBlob *blob = elf.getRawHandle().getBlob())
-          return writeBytes(llvm::StringRef(blob->getData().data(), blob->getData().size()));
-    return Status::error("--emit=elf: there are no kernels");
+    return emitExecutable(/*forGpu=*/false);
+  case Emit::Ptx:
+    return emitPtx();
+  case Emit::Cubin:
+    return emitExecutable(/*forGpu=*/true);
   }
   return Status::success();
 }
 
-Status Compiler::emitObject() {
-  for (auto kernels : module->getOps<mlir::ModuleOp>()) {
-    mlir::FailureOr<TargetModel> target = mlir::k3::getTargetModel(kernels);
-    if (mlir::failed(target))
-      return getError("the module has no target");
-    std::vector<llvm::StringRef> names;
-    for (auto kernel : module->getOps<mlir::k3::ExecKernelOp>())
+/// Names of the kernels in a module of code, by ordinal.
+static std::vector<llvm::StringRef> getKernelNames(mlir::ModuleOp module, mlir::ModuleOp code) {
+  std::vector<llvm::StringRef> names;
+  for (auto kernel : module.getOps<mlir::k3::ExecKernelOp>())
+    if (kernel.getExecutable() == code.getName())
       names.push_back(kernel.getSymName());
-    mlir::FailureOr<llvm::SmallVector<char>> object = mlir::k3::emitObject(kernels, *target, names);
-    if (mlir::failed(object))
-      return getError("the kernels cannot be compiled");
-    return writeBytes(llvm::StringRef(object->data(), object->size()));
+  return names;
+}
+
+Status Compiler::emitObject() {
+  for (mlir::ModuleOp module : ir.modules()) {
+    if (ir.isForGpu(module))
+      continue;
+    for (auto kernels : module.getOps<mlir::ModuleOp>()) {
+      mlir::FailureOr<TargetModel> target = mlir::k3::getTargetModel(kernels);
+      if (mlir::failed(target))
+        return getError("the module has no target");
+      mlir::FailureOr<llvm::SmallVector<char>> object =
+          mlir::k3::emitObject(kernels, *target, getKernelNames(module, kernels));
+      if (mlir::failed(object))
+        return getError("the kernels cannot be compiled");
+      return writeBytes(llvm::StringRef(object->data(), object->size()));
+    }
   }
-  return Status::error("--emit=obj: there are no kernels");
+  return Status::error("--emit=obj: there are no kernels for a CPU");
+}
+
+Status Compiler::emitPtx() {
+  for (mlir::ModuleOp module : ir.modules()) {
+    if (!ir.isForGpu(module))
+      continue;
+    for (auto kernels : module.getOps<mlir::ModuleOp>()) {
+      mlir::FailureOr<mlir::k3::GpuTarget> target = mlir::k3::getGpuTarget(kernels);
+      if (mlir::failed(target))
+        return getError("the module has no target");
+      mlir::FailureOr<std::string> text = mlir::k3::emitPtx(kernels, *target, getKernelNames(module, kernels));
+      return mlir::succeeded(text) ? writeBytes(*text) : getError("the kernels cannot be compiled");
+    }
+  }
+  return Status::error("--emit=ptx: there are no kernels for a GPU; --target=nvidia-sm90a makes them");
+}
+
+Status Compiler::emitExecutable(bool forGpu) {
+  for (mlir::ModuleOp module : ir.modules()) {
+    if (ir.isForGpu(module) != forGpu)
+      continue;
+    for (auto executable : module.getOps<mlir::k3::ExecExecutableOp>())
+      if (auto elf = llvm::dyn_cast<mlir::DenseResourceElementsAttr>(executable.getElf()))
+        if (mlir::AsmResourceBlob *blob = elf.getRawHandle().getBlob())
+          return writeBytes(llvm::StringRef(blob->getData().data(), blob->getData().size()));
+  }
+  return Status::error(std::string("--emit=") + getName(options.emit) + ": there are no kernels for a " +
+                       (forGpu ? "GPU; --target=nvidia-sm90a makes them" : "CPU"));
 }
 
 Status Compiler::run() {
@@ -419,8 +488,8 @@ Status Compiler::run() {
   fillStageOptions(options, stageOptions);
   // A wrong name is not worth waiting for.
   if (options.ir.empty() || options.targetGiven)
-    if (llvm::Expected<TargetModel> target = TargetModel::parse(options.target); !target)
-      return Status::error("--target: " + llvm::toString(target.takeError()));
+    if (auto targets = parseTargets(context, options.target); !targets)
+      return targets.status();
   summary.output = getOutput();
 
   auto timed = [&](Stage stage, auto action) {

@@ -30,7 +30,7 @@ using llvm::StringRef;
 using mlir::k3::Stage;
 using mlir::k3::WeightsMode;
 
-static constexpr const char *emitNames[] = {"artifact", "exe", "mlir", "llvm", "obj", "elf"};
+static constexpr const char *emitNames[] = {"artifact", "exe", "mlir", "llvm", "obj", "elf", "ptx", "cubin"};
 static constexpr const char *weightsNames[] = {"none", "embed", "pack", "reference"};
 
 const char *k3compile::getName(Emit emit) { return emitNames[static_cast<int>(emit)]; }
@@ -48,9 +48,10 @@ MODEL_DIR holds config.json, the .safetensors files (with model.safetensors.inde
 several), tiktoken.model and tokenizer_config.json, as published.
 
   -o FILE                output (default: the model's name in the current folder; - = standard output)
-  --target=CPU           host (default), x86-64-v3, x86-64-v4 or any LLVM CPU name
+  --target=LIST          a CPU: host (default), x86-64-v3, x86-64-v4 or any LLVM CPU name; a GPU:
+                         nvidia-sm90a (needs ptxas); or both in one artifact: host,nvidia-sm90a
   --emit=KIND            artifact (default): a .k3a file for k3-run; exe: the runtime and the artifact as
-                         one program; mlir, llvm, obj, elf: see below
+                         one program; mlir, llvm, obj, elf, ptx, cubin: see below
   --weights=HOW          embed: inside the artifact (default below 4 GiB); pack: in one file beside it,
                          NAME.k3w; reference: read from MODEL_DIR when it runs (default from 4 GiB)
   --no-weights           only the code: can be inspected and planned, not run. Needs only config.json
@@ -74,6 +75,7 @@ Looking inside:
   --emit=llvm            the kernels as LLVM IR text, before LLVM optimizes them
   --emit=obj             the kernels as one relocatable object
   --emit=elf             the kernels as the shared object that the artifact holds
+  --emit=ptx             the kernels for a GPU as PTX, --emit=cubin as the cubin that the artifact holds
   --dump-dir=FOLDER      write the IR after every stage into FOLDER
   --print-pipeline       print the passes of every stage and stop
   --time                 print how long each stage took
@@ -256,8 +258,10 @@ static Stage getLastStage(Emit emit) {
     return Stage::Plan;
   case Emit::Llvm:
   case Emit::Obj:
+  case Emit::Ptx:
     return Stage::Kernels;
   case Emit::Elf:
+  case Emit::Cubin:
     return Stage::Binaries;
   }
   llvm_unreachable("unknown kind of output");

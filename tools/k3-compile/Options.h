@@ -15,7 +15,7 @@
 
 namespace k3compile {
 
-enum class Emit { Artifact, Exe, Mlir, Llvm, Obj, Elf };
+enum class Emit { Artifact, Exe, Mlir, Llvm, Obj, Elf, Ptx, Cubin };
 enum class CacheDtype { Auto, F32, BF16 };
 
 struct Options {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tools/k3-compile/Summary.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -14,7 +15,11 @@ static void printJson(const Options &options, const Summary &summary) {
   json.object([&] {
     json.attribute("output", summary.output);
     json.attribute("emit", getName(options.emit));
-    json.attribute("cpu", summary.cpu);
+    json.attribute("cpu", summary.targets.front());
+    json.attributeArray("targets", [&] {
+      for (const std::string &target : summary.targets)
+        json.value(target);
+    });
     if (const auto &artifact = summary.artifact) {
       json.attribute("bytes", artifact->bytes);
       json.attribute("weights", getName(artifact->weights));
@@ -53,7 +58,7 @@ void k3compile::printSummary(const Options &options, const Summary &summary) {
   llvm::outs() << summary.output;
   if (const auto &artifact = summary.artifact) {
     llvm::outs() << ": " << megabytes(artifact->bytes) << ", " << artifact->numKernels << " kernels for "
-                 << summary.cpu;
+                 << llvm::join(summary.targets, " and ");
     switch (artifact->weights) {
     case mlir::k3::WeightsMode::None:
       llvm::outs() << ", no weights";

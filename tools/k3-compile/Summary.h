@@ -13,7 +13,7 @@ namespace k3compile {
 
 struct Summary {
   std::string output;
-  std::string cpu;
+  std::vector<std::string> targets; ///< names of CPUs and chips
   std::optional<mlir::k3::ArtifactSummary> artifact;
   std::vector<std::pair<mlir::k3::Stage, double>> seconds; ///< of each stage that ran
 };

@@ -203,12 +203,10 @@ Attribute LaunchAttr::parse(AsmParser &parser, Type) {
   SmallVector<TensorMapAttr> maps;
   if (parser.parseLess() || parser.parseKeyword("threads") || parser.parseEqual() || parser.parseInteger(threads))
     return {};
-  std::pair<StringRef, int64_t *> fields[] = {{"shared_bytes", &sharedBytes},
-                                              {"cluster", &cluster},
-                                              {"registers", &registers},
-                                              {"static_shared_bytes", &staticSharedBytes},
-                                              {"spill_bytes", &spillBytes},
-                                              {"stack_bytes", &stackBytes}};
+  std::pair<StringRef, int64_t *> fields[] = {
+      {"shared_bytes", &sharedBytes}, {"cluster", &cluster},
+      {"registers", &registers},      {"static_shared_bytes", &staticSharedBytes},
+      {"spill_bytes", &spillBytes},   {"stack_bytes", &stackBytes}};
   while (succeeded(parser.parseOptionalComma())) {
     StringRef key;
     SMLoc at = parser.getCurrentLocation();

@@ -30,8 +30,8 @@ static constexpr uint64_t rereadBytes = uint64_t(256) << 20;
 namespace {
 class ArtifactWriter {
 public:
-  ArtifactWriter(ModuleOp module, const ArtifactModel &model, const ArtifactOptions &options)
-      : module(module), model(model), options(options) {}
+  ArtifactWriter(ArrayRef<ModuleOp> modules, const ArtifactModel &model, const ArtifactOptions &options)
+      : modules(modules), model(model), options(options) {}
 
   Expected<ArtifactSummary> run();
 
@@ -52,7 +52,7 @@ private:
     return output.writeAt(base + offset, data, bytes);
   }
 
-  ModuleOp module;
+  ArrayRef<ModuleOp> modules;
   const ArtifactModel &model;
   const ArtifactOptions &options;
 
@@ -67,21 +67,29 @@ private:
 };
 } // namespace
 
+/// The machine code in an executable.
+static Expected<ArrayRef<char>> getCode(ExecExecutableOp executable) {
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(executable.getElf())) {
+    if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
+      return blob->getData();
+    return Status::error("executable " + executable.getSymName().str() + " has lost its machine code");
+  }
+  if (auto dense = dyn_cast<DenseElementsAttr>(executable.getElf()); dense && !dense.isSplat())
+    return dense.getRawData();
+  return Status::error("executable " + executable.getSymName().str() + " has no machine code");
+}
+
 Status ArtifactWriter::collectExecutables() {
-  for (auto executable : module.getOps<ExecExecutableOp>()) {
-    if (auto resource = dyn_cast<DenseResourceElementsAttr>(executable.getElf())) {
-      AsmResourceBlob *blob = resource.getRawHandle().getBlob();
-      if (!blob)
-        return Status::error("executable " + executable.getSymName().str() + " has lost its machine code");
-      executables.push_back(blob->getData());
-    } else if (auto dense = dyn_cast<DenseElementsAttr>(executable.getElf()); dense && !dense.isSplat()) {
-      executables.push_back(dense.getRawData());
-    } else {
-      return Status::error("executable " + executable.getSymName().str() + " has no machine code");
+  for (ModuleOp module : modules) {
+    if (module.getOps<ExecExecutableOp>().empty())
+      return Status::error("the module has no executable yet");
+    for (auto executable : module.getOps<ExecExecutableOp>()) {
+      Expected<ArrayRef<char>> code = getCode(executable);
+      if (!code)
+        return code.status();
+      executables.push_back(*code);
     }
   }
-  if (executables.empty())
-    return Status::error("the module has no executable yet");
   return Status::success();
 }
 
@@ -135,7 +143,7 @@ Status ArtifactWriter::place() {
   layout.tokenizer.length = model.tokenizer.size();
   layout.weightOffsets.assign(table.weights.size(), 0);
   layout.weightHashes.assign(table.weights.size(), 0);
-  Expected<flatbuffers::DetachedBuffer> draft = buildIndex(module, model, table, layout);
+  Expected<flatbuffers::DetachedBuffer> draft = buildIndex(modules, model, table, layout);
   if (!draft)
     return draft.status();
   indexLength = draft->size();
@@ -205,7 +213,7 @@ Status ArtifactWriter::writeWeights() {
 }
 
 Status ArtifactWriter::writeIndex() {
-  Expected<flatbuffers::DetachedBuffer> index = buildIndex(module, model, table, layout);
+  Expected<flatbuffers::DetachedBuffer> index = buildIndex(modules, model, table, layout);
   if (!index)
     return index.status();
   assert(index->size() == indexLength && "the size of the index depends on the layout");
@@ -252,14 +260,17 @@ void ArtifactWriter::summarize() {
   for (ArrayRef<char> code : executables)
     summary.codeBytes += code.size();
   summary.indexBytes = indexLength;
-  for (auto program : module.getOps<ExecProgramOp>())
-    (program.getPhase() == Phase::prefill ? summary.prefillArenaBytes : summary.decodeArenaBytes) =
-        program.getArenaBytes().value_or(0);
-  summary.numKernels = llvm::range_size(module.getOps<ExecKernelOp>());
+  for (ModuleOp module : modules) {
+    for (auto program : module.getOps<ExecProgramOp>()) {
+      uint64_t &bytes = program.getPhase() == Phase::prefill ? summary.prefillArenaBytes : summary.decodeArenaBytes;
+      bytes = std::max<uint64_t>(bytes, program.getArenaBytes().value_or(0));
+    }
+    summary.numKernels += llvm::range_size(module.getOps<ExecKernelOp>());
+  }
 }
 
 Expected<ArtifactSummary> ArtifactWriter::run() {
-  Expected<WeightTable> weights = buildWeightTable(module, model.plan, model.checkpoint);
+  Expected<WeightTable> weights = buildWeightTable(modules, model.plan, model.checkpoint);
   if (!weights)
     return weights.status();
   table = std::move(*weights);
@@ -289,7 +300,7 @@ Expected<ArtifactSummary> ArtifactWriter::run() {
   return summary;
 }
 
-Expected<ArtifactSummary> mlir::k3::writeArtifact(ModuleOp module, const ArtifactModel &model,
+Expected<ArtifactSummary> mlir::k3::writeArtifact(ArrayRef<ModuleOp> modules, const ArtifactModel &model,
                                                   const ArtifactOptions &options) {
-  return ArtifactWriter(module, model, options).run();
+  return ArtifactWriter(modules, model, options).run();
 }

@@ -55,13 +55,13 @@ struct ArtifactSummary {
   uint64_t bytes = 0;      ///< of the file at `path`
   std::string weightsPath; ///< packed: the other file
   uint64_t weightBytes = 0, codeBytes = 0, indexBytes = 0;
-  uint64_t prefillArenaBytes = 0, decodeArenaBytes = 0;
+  uint64_t prefillArenaBytes = 0, decodeArenaBytes = 0; ///< the largest of any target
   size_t numKernels = 0;
 };
 
-/// Writes `module` (stage plan). The file appears whole or not at all. Before it gets its name it is opened the way the
+/// Writes the modules of all targets (stage plan), which share states and weights. The file appears whole or not at all. Before it gets its name it is opened the way the
 /// runtime opens it, and refused if the runtime would refuse it.
-::k3::frontend::Expected<ArtifactSummary> writeArtifact(ModuleOp module, const ArtifactModel &model,
+::k3::frontend::Expected<ArtifactSummary> writeArtifact(ArrayRef<ModuleOp> modules, const ArtifactModel &model,
                                                         const ArtifactOptions &options);
 
 } // namespace mlir::k3

@@ -5,6 +5,7 @@
 #include "lib/Codegen/Artifact/IndexBuilder.h"
 #include "dialects/k3/IR/ModelAttrs.h"
 #include "frontend/MemoryPlan.h"
+#include "lib/Codegen/Common/GpuTarget.h"
 #include "lib/Codegen/Common/TargetModel.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -22,8 +23,9 @@ namespace {
 
 class IndexWriter {
 public:
-  IndexWriter(ModuleOp module, const ArtifactModel &model, const WeightTable &table, const ArtifactLayout &layout)
-      : module(module), model(model), table(table), layout(layout) {
+  IndexWriter(ArrayRef<ModuleOp> modules, const ArtifactModel &model, const WeightTable &table,
+              const ArtifactLayout &layout)
+      : modules(modules), model(model), table(table), layout(layout) {
     // Defaults are written too: the size must not depend on the numbers.
     fb.ForceDefaults(true);
   }
@@ -31,11 +33,13 @@ public:
   Expected<flatbuffers::DetachedBuffer> run();
 
 private:
-  Status addCode();
+  Status addCode(ModuleOp module);
+  Expected<Offset<schema::Executable>> writeExecutable(ExecExecutableOp executable, const BlobPlace &place);
+  Offset<schema::Launch> writeLaunch(StringRef entry, LaunchAttr launch);
   void addFiles();
   void addWeights();
   void addLayers();
-  Status addPrograms();
+  Status addPrograms(ModuleOp module);
   Offset<schema::Program> writeProgram(ExecProgramOp program);
   Offset<schema::Buffer> writeBuffer(ExecBufferOp buffer);
   Offset<flatbuffers::Vector<Offset<schema::Group>>> writeGroups(ArrayRef<ExecGroupOp> groups);
@@ -49,7 +53,7 @@ private:
   Offset<flatbuffers::String> text(StringRef string) { return fb.CreateString(string.data(), string.size()); }
   Offset<schema::ModelInfo> writeModel();
 
-  ModuleOp module;
+  ArrayRef<ModuleOp> modules;
   const ArtifactModel &model;
   const WeightTable &table;
   const ArtifactLayout &layout;
@@ -63,6 +67,8 @@ private:
   Offsets<schema::Layer> layers;
   Offsets<schema::Program> programs;
 
+  // Of the module at hand.
+  schema::ExecutableKind executableKind = schema::ExecutableKind::Elf;
   llvm::StringMap<uint32_t> kernelOrdinals;
   // Of the program and section at hand.
   llvm::StringMap<uint8_t> symbolOrdinals;
@@ -87,30 +93,67 @@ static schema::DType getWeightDType(Type type) { return type.isInteger(8) ? sche
 // Code and weights
 //===----------------------------------------------------------------------===//
 
-Status IndexWriter::addCode() {
-  llvm::StringMap<uint32_t> ordinals;
-  for (auto executable : module.getOps<ExecExecutableOp>()) {
+Expected<Offset<schema::Executable>> IndexWriter::writeExecutable(ExecExecutableOp executable, const BlobPlace &place) {
+  Offsets<flatbuffers::String> features;
+  Offset<flatbuffers::String> arch, cpu;
+  if (executableKind == schema::ExecutableKind::Cubin) {
+    llvm::Expected<GpuTarget> target = GpuTarget::fromAttr(executable.getTarget());
+    if (!target)
+      return Status::error(llvm::toString(target.takeError()));
+    arch = text(GpuTarget::arch);
+    cpu = text(target->chip);
+  } else {
     llvm::Expected<TargetModel> target = TargetModel::fromAttr(executable.getTarget());
     if (!target)
       return Status::error(llvm::toString(target.takeError()));
-    uint32_t ordinal = executables.size();
-    ordinals[executable.getSymName()] = ordinal;
-    Offsets<flatbuffers::String> features;
     for (const std::string &feature : target->requiredFeatures())
       features.push_back(text(feature));
-    auto featureVector = fb.CreateVector(features);
-    auto arch = text(TargetModel::artifactArch), cpu = text(target->cpu);
-    auto blob = writeBlob(layout.executables[ordinal]);
-    executables.push_back(schema::CreateExecutable(fb, arch, cpu, featureVector, blob));
+    arch = text(TargetModel::artifactArch);
+    cpu = text(target->cpu);
   }
+  auto featureVector = fb.CreateVector(features);
+  auto blob = writeBlob(place);
+  return schema::CreateExecutable(fb, arch, cpu, featureVector, blob, executableKind);
+}
+
+Offset<schema::Launch> IndexWriter::writeLaunch(StringRef entry, LaunchAttr launch) {
+  auto entryText = text(entry);
+  Offsets<schema::TensorMap> maps;
+  for (TensorMapAttr map : launch.getTensorMaps()) {
+    auto box = fb.CreateVector(std::vector<uint32_t>(map.getBox().begin(), map.getBox().end()));
+    maps.push_back(schema::CreateTensorMap(fb, map.getBinding(), box, map.getSwizzle()));
+  }
+  auto mapVector = fb.CreateVector(maps);
+  return schema::CreateLaunch(fb, entryText, launch.getThreads(), launch.getSharedBytes(), launch.getCluster(),
+                              mapVector, launch.getRegisters(), launch.getStaticSharedBytes(), launch.getSpillBytes(),
+                              launch.getStackBytes());
+}
+
+Status IndexWriter::addCode(ModuleOp module) {
+  llvm::StringMap<uint32_t> ordinals;
+  for (auto executable : module.getOps<ExecExecutableOp>()) {
+    // All of a module are for one target.
+    bool isCubin = executable.getTarget().getArch() == GpuTarget::arch;
+    executableKind = isCubin ? schema::ExecutableKind::Cubin : schema::ExecutableKind::Elf;
+    uint32_t ordinal = executables.size();
+    ordinals[executable.getSymName()] = ordinal;
+    auto written = writeExecutable(executable, layout.executables[ordinal]);
+    if (!written)
+      return written.status();
+    executables.push_back(*written);
+  }
+  kernelOrdinals.clear();
   for (auto kernel : module.getOps<ExecKernelOp>()) {
     auto it = ordinals.find(kernel.getExecutable());
     if (it == ordinals.end())
       return Status::error("kernel " + kernel.getSymName().str() + " has no machine code yet");
     kernelOrdinals[kernel.getSymName()] = kernels.size();
     auto name = text(kernel.getSymName()), source = text(kernel.getSourceOp());
+    Offset<schema::Launch> launch;
+    if (std::optional<LaunchAttr> attr = kernel.getLaunch())
+      launch = writeLaunch(kernel.getSymName(), *attr);
     kernels.push_back(
-        schema::CreateKernel(fb, name, it->second, kernel.getOrdinal(), kernel.getScratchBytes(), source));
+        schema::CreateKernel(fb, name, it->second, kernel.getOrdinal(), kernel.getScratchBytes(), source, launch));
   }
   return Status::success();
 }
@@ -296,13 +339,13 @@ Offset<schema::Program> IndexWriter::writeProgram(ExecProgramOp program) {
   auto bufferVector = fb.CreateVector(buffers);
   auto kindVector = fb.CreateVector(kinds);
   auto maximum = [&](StringRef symbol) { return static_cast<uint32_t>(program.getMaximum(symbol).value_or(0)); };
-  return schema::CreateProgram(fb,
-                               program.getPhase() == Phase::prefill ? schema::Phase::Prefill : schema::Phase::Decode,
-                               symbolVector, maximum("T"), maximum("N"), maximum("R"), program.getChunkRows(),
-                               program.getArenaBytes().value_or(0), bufferVector, prologue, kindVector, epilogue);
+  return schema::CreateProgram(
+      fb, program.getPhase() == Phase::prefill ? schema::Phase::Prefill : schema::Phase::Decode, symbolVector,
+      maximum("T"), maximum("N"), maximum("R"), program.getChunkRows(), program.getArenaBytes().value_or(0),
+      bufferVector, prologue, kindVector, epilogue, executableKind);
 }
 
-Status IndexWriter::addPrograms() {
+Status IndexWriter::addPrograms(ModuleOp module) {
   for (auto program : module.getOps<ExecProgramOp>()) {
     for (Operation &op : program.getBody().front())
       if (auto buffer = dyn_cast<ExecBufferOp>(op);
@@ -319,6 +362,7 @@ Offset<schema::ModelInfo> IndexWriter::writeModel() {
   const ::k3::frontend::ModelConfig &config = model.config;
   std::string name = model.name;
   int64_t residualSlots = 1;
+  ModuleOp module = modules.front();
   if (auto attr = module->getAttrOfType<DictionaryAttr>(kModelAttr))
     if (auto slots = attr.getAs<IntegerAttr>("residual_slots"))
       residualSlots = slots.getInt();
@@ -336,13 +380,15 @@ Offset<schema::ModelInfo> IndexWriter::writeModel() {
 
 Expected<flatbuffers::DetachedBuffer> IndexWriter::run() {
   auto info = writeModel();
-  if (Status status = addCode(); !status.ok())
-    return status;
   addFiles();
   addWeights();
   addLayers();
-  if (Status status = addPrograms(); !status.ok())
-    return status;
+  for (ModuleOp module : modules) {
+    if (Status status = addCode(module); !status.ok())
+      return status;
+    if (Status status = addPrograms(module); !status.ok())
+      return status;
+  }
   auto version = text(model.compilerVersion);
   auto executableVector = fb.CreateVector(executables);
   auto kernelVector = fb.CreateVector(kernels);
@@ -360,7 +406,7 @@ Expected<flatbuffers::DetachedBuffer> IndexWriter::run() {
   return fb.Release();
 }
 
-Expected<flatbuffers::DetachedBuffer> mlir::k3::buildIndex(ModuleOp module, const ArtifactModel &model,
+Expected<flatbuffers::DetachedBuffer> mlir::k3::buildIndex(ArrayRef<ModuleOp> modules, const ArtifactModel &model,
                                                            const WeightTable &table, const ArtifactLayout &layout) {
-  return IndexWriter(module, model, table, layout).run();
+  return IndexWriter(modules, model, table, layout).run();
 }

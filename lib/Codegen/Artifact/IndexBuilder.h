@@ -17,7 +17,7 @@ struct BlobPlace {
 
 /// Where everything outside the index is.
 struct ArtifactLayout {
-  std::vector<BlobPlace> executables; ///< of the module's executables, in order
+  std::vector<BlobPlace> executables; ///< of the modules' executables, in order
   BlobPlace tokenizer;                ///< of length 0: none
   WeightsMode weights = WeightsMode::None;
   /// Of each weight if they are embedded or packed; hashes only if they are embedded.
@@ -26,9 +26,9 @@ struct ArtifactLayout {
   std::vector<std::pair<std::string, uint64_t>> files;
 };
 
-/// The size of the index does not depend on numbers in `layout`. Errors: what the schema cannot hold.
+/// `modules` are of one model, one per target. The size of the index does not depend on numbers in `layout`. Errors: what the schema cannot hold.
 ::k3::frontend::Expected<flatbuffers::DetachedBuffer>
-buildIndex(ModuleOp module, const ArtifactModel &model, const WeightTable &table, const ArtifactLayout &layout);
+buildIndex(ArrayRef<ModuleOp> modules, const ArtifactModel &model, const WeightTable &table, const ArtifactLayout &layout);
 
 } // namespace mlir::k3
 

@@ -29,8 +29,8 @@ uint64_t WeightTable::bytes() const {
 namespace {
 class TableBuilder {
 public:
-  TableBuilder(ModuleOp module, const TensorPlan &plan, const Checkpoint *checkpoint)
-      : module(module), plan(plan), checkpoint(checkpoint) {}
+  TableBuilder(ArrayRef<ModuleOp> modules, const TensorPlan &plan, const Checkpoint *checkpoint)
+      : modules(modules), plan(plan), checkpoint(checkpoint) {}
 
   Expected<WeightTable> run();
 
@@ -42,7 +42,7 @@ private:
   Status addWeight(WeightSlotAttr slot, int64_t layer);
   Status addSources(WeightEntry &entry, int64_t layer);
 
-  ModuleOp module;
+  ArrayRef<ModuleOp> modules;
   const TensorPlan &plan;
   const Checkpoint *checkpoint;
   WeightTable table;
@@ -136,6 +136,7 @@ Status TableBuilder::addModelWeights(ArrayAttr slots) {
 }
 
 Status TableBuilder::addLayers() {
+  ModuleOp module = modules.front(); // The layers are the same for all targets.
   auto layers = module->getAttrOfType<ArrayAttr>(kLayersAttr);
   if (!layers)
     return Status::error("the module has no table of layers");
@@ -162,7 +163,9 @@ Status TableBuilder::addLayers() {
 }
 
 Expected<WeightTable> TableBuilder::run() {
-  auto programs = llvm::to_vector(module.getOps<ExecProgramOp>());
+  SmallVector<ExecProgramOp> programs;
+  for (ModuleOp module : modules)
+    llvm::append_range(programs, module.getOps<ExecProgramOp>());
   for (ExecProgramOp program : programs)
     if (Status status = addKinds(program); !status.ok())
       return status;
@@ -177,7 +180,7 @@ Expected<WeightTable> TableBuilder::run() {
   return std::move(table);
 }
 
-Expected<WeightTable> mlir::k3::buildWeightTable(ModuleOp module, const TensorPlan &plan,
+Expected<WeightTable> mlir::k3::buildWeightTable(ArrayRef<ModuleOp> modules, const TensorPlan &plan,
                                                  const Checkpoint *checkpoint) {
-  return TableBuilder(module, plan, checkpoint).run();
+  return TableBuilder(modules, plan, checkpoint).run();
 }

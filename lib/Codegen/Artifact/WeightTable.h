@@ -43,7 +43,7 @@ struct LayerEntry {
   int64_t scalars[3] = {0, 0, 0}; ///< sources, slot, mlp_sources
 };
 
-/// Every weight that the programs of a module read, in the order in which a step meets them.
+/// Every weight that the programs of all targets read, in the order in which a step meets them.
 struct WeightTable {
   std::vector<WeightEntry> weights;
   std::vector<LayerEntry> layers;
@@ -55,8 +55,8 @@ struct WeightTable {
   uint64_t bytes() const;
 };
 
-/// `checkpoint` may be null. Errors: a weight without a tensor or with a tensor of another size.
-::k3::frontend::Expected<WeightTable> buildWeightTable(ModuleOp module, const ::k3::frontend::TensorPlan &plan,
+/// `modules` are of one model, one per target. `checkpoint` may be null. Errors: a weight without a tensor or with a tensor of another size.
+::k3::frontend::Expected<WeightTable> buildWeightTable(ArrayRef<ModuleOp> modules, const ::k3::frontend::TensorPlan &plan,
                                                        const ::k3::frontend::Checkpoint *checkpoint);
 
 } // namespace mlir::k3

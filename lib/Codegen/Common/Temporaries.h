@@ -13,8 +13,8 @@ namespace mlir::k3 {
 /// Most bytes an allocation can take, from the bounds of its dynamic sizes; an error if they have none.
 FailureOr<int64_t> getMaxBytes(memref::AllocOp alloc);
 
-/// memref.copy to linalg.copy: what is copied in a kernel is data that its op moves, and kernels call no memcpy. Copies of
-/// a buffer to itself vanish.
+/// memref.copy to linalg.copy: what is copied in a kernel is data that its op moves, and kernels call no memcpy. Copies
+/// of a buffer to itself vanish.
 void replaceCopies(func::FuncOp kernel);
 
 } // namespace mlir::k3

@@ -31,8 +31,9 @@ static LogicalResult bindSlice(const GpuBuilder &g, BlockArgument table, memref:
   SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
   offsets.front() = g.b.getIndexAttr(0);
   // The old type has an offset that depends on the expert.
-  auto sliced = memref::SubViewOp::inferRankReducedResultType(slice.getType().getShape(), cast<MemRefType>(group.getType()),
-                                                              offsets, slice.getMixedSizes(), slice.getMixedStrides());
+  auto sliced =
+      memref::SubViewOp::inferRankReducedResultType(slice.getType().getShape(), cast<MemRefType>(group.getType()),
+                                                    offsets, slice.getMixedSizes(), slice.getMixedStrides());
   Value view = memref::SubViewOp::create(g.b, g.loc, cast<MemRefType>(sliced), group, offsets, slice.getMixedSizes(),
                                          slice.getMixedStrides());
   if (view.getType() != slice.getType())

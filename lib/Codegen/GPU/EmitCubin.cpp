@@ -23,9 +23,9 @@ static LogicalResult checkResources(ModuleOp kernels, StringRef name, const Kern
   if (!strategy || strategy == strategyGeneric)
     return success();
   if (resources.spillBytes > 0)
-    return kernel->emitError() << "kernel '" << name << "' of strategy " << strategy << " spills registers: "
-                               << resources.spillBytes << " bytes stored and loaded, " << resources.registers
-                               << " registers";
+    return kernel->emitError() << "kernel '" << name << "' of strategy " << strategy
+                               << " spills registers: " << resources.spillBytes << " bytes stored and loaded, "
+                               << resources.registers << " registers";
   if (!resources.notes.empty())
     return kernel->emitError() << "kernel '" << name << "' of strategy " << strategy
                                << " loses speed: " << resources.notes.front();

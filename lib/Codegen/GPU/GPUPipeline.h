@@ -15,15 +15,15 @@ namespace mlir::k3 {
 /// Stage `configure`: every kernel's root gets a #k3.kernel_config with a launch. `forceGeneric`: use no emitter.
 void buildGpuConfigurePipeline(OpPassManager &pm, bool forceGeneric = false);
 
-/// Stage `kernels`: configured kernel functions on tensors to the LLVM dialect, in the runtime's calling convention. The
-/// module holds kernels only (see extractKernels) and carries its target as `k3.target`.
+/// Stage `kernels`: configured kernel functions on tensors to the LLVM dialect, in the runtime's calling convention.
+/// The module holds kernels only (see extractKernels) and carries its target as `k3.target`.
 void buildGpuKernelsPipeline(OpPassManager &pm);
 
 /// The passes of lib/Codegen/GPU, for k3-opt; the pipelines are registered with the other stages (lib/Pipelines).
 void registerGPUCodegen();
 
-/// PTX of a module of the `kernels` stage: the named kernels, in order, as one text. Kernels are compiled in parallel on
-/// the context's threads. Errors are emitted on the module.
+/// PTX of a module of the `kernels` stage: the named kernels, in order, as one text. Kernels are compiled in parallel
+/// on the context's threads. Errors are emitted on the module.
 FailureOr<std::string> emitPtx(ModuleOp kernels, const GpuTarget &target, ArrayRef<StringRef> kernelsInOrder);
 
 /// A cubin and what ptxas says of each kernel.

@@ -35,8 +35,8 @@ Value k3::viewPointer(const GpuBuilder &g, Value pointer, MemRefType type) {
     descriptor = LLVM::InsertValueOp::create(g.b, g.loc, descriptor, pointer, ArrayRef<int64_t>{field});
   Value none = LLVM::ConstantOp::create(g.b, g.loc, g.i64(), g.b.getI64IntegerAttr(0));
   descriptor = LLVM::InsertValueOp::create(g.b, g.loc, descriptor, none, ArrayRef<int64_t>{2});
-  Value base =
-      UnrealizedConversionCastOp::create(g.b, g.loc, MemRefType::get({}, type.getElementType()), descriptor).getResult(0);
+  Value base = UnrealizedConversionCastOp::create(g.b, g.loc, MemRefType::get({}, type.getElementType()), descriptor)
+                   .getResult(0);
   auto [strides, offset] = type.getStridesAndOffset();
   return memref::ReinterpretCastOp::create(g.b, g.loc, type, base, offset, type.getShape(), strides);
 }

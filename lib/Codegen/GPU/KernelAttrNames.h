@@ -16,8 +16,8 @@ inline constexpr StringRef threadsAttrName = "k3.threads";
 inline constexpr StringRef sharedBytesAttrName = "k3.shared_bytes";
 inline constexpr StringRef minBlocksAttrName = "k3.min_blocks";
 
-/// Of arguments: the block's dynamic shared memory (unit), a tensor map (its number in the config). They come behind the
-/// arguments of the kernel ABI; the first is no argument any more in the end.
+/// Of arguments: the block's dynamic shared memory (unit), a tensor map (its number in the config). They come behind
+/// the arguments of the kernel ABI; the first is no argument any more in the end.
 inline constexpr StringRef sharedMemoryAttrName = "k3.shared_memory";
 inline constexpr StringRef tensorMapAttrName = "k3.tensor_map";
 

@@ -41,8 +41,8 @@ struct PrintPtx : k3::impl::K3GpuPrintPtxBase<PrintPtx> {
       return failure();
     for (auto [name, resources] : llvm::zip_equal(names, cubin->resources))
       llvm::outs() << "// " << name << ": " << resources.registers << " registers, " << resources.spillBytes
-                   << " bytes spilled, " << resources.stackBytes << " bytes of stack, "
-                   << resources.staticSharedBytes << " bytes of static shared memory\n";
+                   << " bytes spilled, " << resources.stackBytes << " bytes of stack, " << resources.staticSharedBytes
+                   << " bytes of static shared memory\n";
     return success();
   }
 };

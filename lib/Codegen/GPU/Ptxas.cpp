@@ -65,9 +65,9 @@ llvm::Expected<std::string> k3::findPtxas() {
   for (const std::string &candidate : candidates)
     if (llvm::sys::fs::can_execute(candidate))
       return candidate;
-  return llvm::createStringError(
-      "cannot find ptxas, which GPU targets need: it is neither on the PATH nor in /usr/local/cuda*/bin nor in the Python "
-      "package nvidia-cuda-nvcc; K3_PTXAS may name it");
+  return llvm::createStringError("cannot find ptxas, which GPU targets need: it is neither on the PATH nor in "
+                                 "/usr/local/cuda*/bin nor in the Python "
+                                 "package nvidia-cuda-nvcc; K3_PTXAS may name it");
 }
 
 //===----------------------------------------------------------------------===//

@@ -119,6 +119,19 @@ std::string scalarText(const Scalar &scalar, const Program &program) {
   return termText(scalar.term(), program);
 }
 
+std::string launchText(const Launch &launch) {
+  std::string text = formatText("%u threads", launch.threads());
+  if (launch.cluster() > 1)
+    text += formatText(", clusters of %u", launch.cluster());
+  if (launch.tensor_maps() && launch.tensor_maps()->size() != 0)
+    text += formatText(", %u tensor maps", launch.tensor_maps()->size());
+  return text + formatText(", shared %u + %u bytes, %u registers, spills %u "
+                           "bytes, stack %u bytes",
+                           launch.dynamic_shared_bytes(),
+                           launch.static_shared_bytes(), launch.registers(),
+                           launch.spill_bytes(), launch.stack_bytes());
+}
+
 std::string placeText(const Weight &weight, const Artifact &index) {
   if (!index.has_weights())
     return "not stored";

@@ -44,6 +44,11 @@ std::string bindingText(const k3::artifact::Binding &binding,
 std::string scalarText(const k3::artifact::Scalar &scalar,
                        const k3::artifact::Program &program);
 
+/// "256 threads, shared 64 + 0 bytes, 40 registers, spills 0 bytes, stack 0
+/// bytes": dynamic and static shared memory of a block, and what every thread
+/// takes. Clusters and tensor maps are named where there are any.
+std::string launchText(const k3::artifact::Launch &launch);
+
 /// Where a weight's bytes are: "embedded at 65536 + 2048", "model.k3w at 0 +
 /// 64", "3 ranges".
 std::string placeText(const k3::artifact::Weight &weight,

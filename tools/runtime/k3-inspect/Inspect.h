@@ -12,12 +12,18 @@
 
 namespace k3inspect {
 
-/// Only this program, or everything.
-using Selection = std::optional<k3::artifact::Phase>;
+/// Only this program, or (without a phase) everything.
+struct Selection {
+  std::optional<k3::artifact::Phase> phase;
+  bool gpu =
+      false; ///< else the first one of the phase, the CPU's if it has one
 
-/// The program of that phase, or null.
+  explicit operator bool() const { return phase.has_value(); }
+};
+
+/// The selected program, or null.
 const k3::artifact::Program *findProgram(const k3::artifact::Artifact &index,
-                                         k3::artifact::Phase phase);
+                                         const Selection &selection);
 
 /// Lines whose form is stable: one fact per line, two spaces per level.
 std::string toText(const k3::artifact::Artifact &index, Selection selection);

@@ -63,8 +63,28 @@ static Json executableJson(const Executable &executable) {
       features.push_back(text(feature));
   return {{"arch", text(executable.arch())},
           {"cpu", text(executable.cpu())},
+          {"kind", EnumNameExecutableKind(executable.kind())},
           {"features", features},
           {"blob", blobJson(executable.blob())}};
+}
+
+static Json launchJson(const Launch *launch) {
+  if (!launch)
+    return nullptr;
+  auto map = [](const TensorMap &each) -> Json {
+    return {{"binding", each.binding()},
+            {"box", numbers(each.box())},
+            {"swizzle", each.swizzle()}};
+  };
+  return {{"entry", text(launch->entry())},
+          {"threads", launch->threads()},
+          {"dynamic_shared_bytes", launch->dynamic_shared_bytes()},
+          {"cluster", launch->cluster()},
+          {"tensor_maps", objects(launch->tensor_maps(), map)},
+          {"registers", launch->registers()},
+          {"static_shared_bytes", launch->static_shared_bytes()},
+          {"spill_bytes", launch->spill_bytes()},
+          {"stack_bytes", launch->stack_bytes()}};
 }
 
 static Json kernelJson(const Kernel &kernel) {
@@ -72,7 +92,8 @@ static Json kernelJson(const Kernel &kernel) {
           {"executable", kernel.executable()},
           {"ordinal", kernel.ordinal()},
           {"scratch_bytes", kernel.scratch_bytes()},
-          {"source_op", text(kernel.source_op())}};
+          {"source_op", text(kernel.source_op())},
+          {"launch", launchJson(kernel.launch())}};
 }
 
 static Json rangeJson(const Range &range) {
@@ -151,16 +172,18 @@ static Json programJson(const Artifact &index, const Program &program) {
   auto kind = [&](const LayerKind &each) -> Json {
     return {{"name", text(each.name())}, {"groups", groups(each.groups())}};
   };
-  return {{"phase", phaseName(program.phase())},
-          {"max_tokens", program.max_tokens()},
-          {"max_sequences", program.max_sequences()},
-          {"max_logit_rows", program.max_logit_rows()},
-          {"chunk_rows", program.chunk_rows()},
-          {"arena_bytes", program.arena_bytes()},
-          {"buffers", objects(program.buffers(), buffer)},
-          {"prologue", groups(program.prologue())},
-          {"layer_kinds", objects(program.layer_kinds(), kind)},
-          {"epilogue", groups(program.epilogue())}};
+  return {
+      {"phase", phaseName(program.phase())},
+      {"max_tokens", program.max_tokens()},
+      {"max_sequences", program.max_sequences()},
+      {"max_logit_rows", program.max_logit_rows()},
+      {"chunk_rows", program.chunk_rows()},
+      {"arena_bytes", program.arena_bytes()},
+      {"executable_kind", EnumNameExecutableKind(program.executable_kind())},
+      {"buffers", objects(program.buffers(), buffer)},
+      {"prologue", groups(program.prologue())},
+      {"layer_kinds", objects(program.layer_kinds(), kind)},
+      {"epilogue", groups(program.epilogue())}};
 }
 
 static std::string dump(const Json &json) {
@@ -169,7 +192,7 @@ static std::string dump(const Json &json) {
 
 std::string toJson(const Artifact &index, Selection selection) {
   if (selection) {
-    const Program *program = findProgram(index, *selection);
+    const Program *program = findProgram(index, selection);
     return dump(program ? programJson(index, *program) : Json());
   }
   Json out = {

@@ -88,19 +88,23 @@ void TextView::code() {
     if (each.features())
       for (const auto *feature : *each.features())
         features += " " + plain(feature);
+    bool isCubin = each.kind() == ExecutableKind::Cubin;
     line(0,
          formatText("executable %u: ", i) + plain(each.arch()) + " " +
              plain(each.cpu()) +
-             formatText(", %llu bytes, features", Word(each.blob()->length())) +
-             (features.empty() ? " -" : features));
+             formatText(", %llu bytes", Word(each.blob()->length())) +
+             (isCubin ? ", cubin"
+                      : ", features" + (features.empty() ? " -" : features)));
   }
   for (uint32_t i = 0; index.kernels() && i < index.kernels()->size(); ++i) {
     const Kernel &each = *index.kernels()->Get(i);
+    std::string launch =
+        each.launch() ? launchText(*each.launch())
+                      : formatText("ordinal %u, scratch %llu", each.ordinal(),
+                                   Word(each.scratch_bytes()));
     line(0, formatText("kernel %u ", i) + plain(each.name()) +
-                formatText(": executable %u, ordinal %u, scratch %llu, from ",
-                           each.executable(), each.ordinal(),
-                           Word(each.scratch_bytes())) +
-                plain(each.source_op()));
+                formatText(": executable %u, ", each.executable()) + launch +
+                ", from " + plain(each.source_op()));
   }
 }
 
@@ -143,11 +147,13 @@ void TextView::layers() {
 }
 
 void TextView::program(const Program &program) {
-  line(0, formatText("program %s: up to %u tokens, %u sequences, %u logit "
+  bool isGpu = program.executable_kind() == ExecutableKind::Cubin;
+  line(0, formatText("%sprogram %s: up to %u tokens, %u sequences, %u logit "
                      "rows; chunks of %u rows; arena %llu bytes",
-                     phaseName(program.phase()), program.max_tokens(),
-                     program.max_sequences(), program.max_logit_rows(),
-                     program.chunk_rows(), Word(program.arena_bytes())));
+                     isGpu ? "GPU " : "", phaseName(program.phase()),
+                     program.max_tokens(), program.max_sequences(),
+                     program.max_logit_rows(), program.chunk_rows(),
+                     Word(program.arena_bytes())));
   if (program.buffers())
     for (const Buffer *each : *program.buffers()) {
       bool transient = each->role() == BufferRole::Transient;
@@ -200,14 +206,15 @@ std::string toText(const Artifact &index, Selection selection) {
   TextView view(index);
   if (!selection)
     view.all();
-  else if (const Program *program = findProgram(index, *selection))
+  else if (const Program *program = findProgram(index, selection))
     view.program(*program);
   return view.out;
 }
 
-const Program *findProgram(const Artifact &index, Phase phase) {
+const Program *findProgram(const Artifact &index, const Selection &selection) {
   for (const Program *program : *index.programs())
-    if (program->phase() == phase)
+    if (program->phase() == *selection.phase &&
+        (!selection.gpu || program->executable_kind() == ExecutableKind::Cubin))
       return program;
   return nullptr;
 }

@@ -2,6 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "tools/runtime/k3-inspect/Describe.h"
 #include "tools/runtime/k3-inspect/Inspect.h"
 #include "tools/runtime/k3-run/Embedded.h"
 
@@ -17,6 +18,7 @@ Shows what is in an artifact, or in a self-contained executable.
 
   --json              as JSON instead of lines
   --program=PHASE     only one program: prefill or decode
+  --gpu               the program for the GPU (with --program)
   --dot               a program's dispatches as a Graphviz graph (with --program)
   --check             verify all hashes, the weight files and this CPU instead
   --weights-dir=DIR   where the weight files are (with --check)
@@ -60,6 +62,8 @@ static Status parse(int argc, char **argv, Options &options) {
       options.json = true;
     } else if (argument == "--dot") {
       options.dot = true;
+    } else if (argument == "--gpu") {
+      options.program.gpu = true;
     } else if (argument == "--check") {
       options.check = true;
     } else if (argument == "--help" || argument == "-h") {
@@ -70,8 +74,8 @@ static Status parse(int argc, char **argv, Options &options) {
       if (value != "prefill" && value != "decode")
         return invalid("--program is " + k3rt::quoted(value) +
                        " (prefill or decode)");
-      options.program = value == "decode" ? k3::artifact::Phase::Decode
-                                          : k3::artifact::Phase::Prefill;
+      options.program.phase = value == "decode" ? k3::artifact::Phase::Decode
+                                                : k3::artifact::Phase::Prefill;
     } else if (argument.substr(0, 1) == "-") {
       return invalid("unknown option " + std::string(argument));
     } else if (!options.path.empty()) {
@@ -88,6 +92,8 @@ static Status parse(int argc, char **argv, Options &options) {
     return invalid("--json, --dot and --check exclude each other");
   if (options.dot && !options.program)
     return invalid("--dot needs --program");
+  if (options.program.gpu && !options.program)
+    return invalid("--gpu needs --program");
   return Status();
 }
 
@@ -105,10 +111,12 @@ static Status inspect(const Options &options, std::string &output) {
     return k3inspect::check(artifact, options.weightsDir, output);
   const auto &index = artifact.index();
   const k3::artifact::Program *program =
-      options.program ? k3inspect::findProgram(index, *options.program)
+      options.program ? k3inspect::findProgram(index, options.program)
                       : nullptr;
   if (options.program && !program)
-    return invalid(options.path + ": it has no decode program");
+    return invalid(options.path + ": it has no " +
+                   (options.program.gpu ? "GPU " : "") +
+                   k3inspect::phaseName(*options.program.phase) + " program");
   if (options.dot)
     output = k3inspect::toDot(index, *program);
   else if (options.json)

@@ -225,8 +225,8 @@ static Value polynomial(const GpuBuilder &g, Value x, ArrayRef<double> coefficie
 
 Value GpuBuilder::tanh(Value x) const {
   Value a = abs(x), z = mul(x, x), one = f32(1);
-  Value p = polynomial(
-      *this, z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  Value p = polynomial(*this, z,
+                       {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
   Value nearZero = fma(mul(p, z), x, x);
   Value far = sub(one, mul(f32(2), reciprocal(add(exp(add(a, a)), one))));
   far = LLVM::CopySignOp::create(b, loc, f32(), far, x);
@@ -237,8 +237,9 @@ Value GpuBuilder::tanh(Value x) const {
 static Value emitLog1pNearZero(const GpuBuilder &g, Value t) {
   Value s = g.quotient(t, g.add(t, g.f32(2)));
   Value z = g.mul(s, s);
-  Value p = polynomial(g, z, {0.10393793134679948, 0.08732356233913934, 0.11132354999799758, 0.1428515289366334,
-                              0.20000005384227287, 0.3333333332501694});
+  Value p = polynomial(g, z,
+                       {0.10393793134679948, 0.08732356233913934, 0.11132354999799758, 0.1428515289366334,
+                        0.20000005384227287, 0.3333333332501694});
   Value twice = g.add(s, s);
   return g.fma(g.mul(twice, z), p, twice);
 }
@@ -498,13 +499,13 @@ Value GpuBuilder::blockReduce(Value value, Reduction reduction, int64_t offset) 
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> GpuBuilder::loop(Value low, Value high, Value step, ValueRange inits, LoopBody body) const {
-  auto op = scf::ForOp::create(b, loc, low, high, step, inits,
-                               [&](OpBuilder &inner, Location, Value iv, ValueRange carried) {
-                                 // `body` writes through this builder, so move it into the loop for a while.
-                                 OpBuilder::InsertionGuard guard(b);
-                                 b.setInsertionPointToEnd(inner.getInsertionBlock());
-                                 scf::YieldOp::create(b, loc, body(iv, carried));
-                               });
+  auto op =
+      scf::ForOp::create(b, loc, low, high, step, inits, [&](OpBuilder &inner, Location, Value iv, ValueRange carried) {
+        // `body` writes through this builder, so move it into the loop for a while.
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(inner.getInsertionBlock());
+        scf::YieldOp::create(b, loc, body(iv, carried));
+      });
   return SmallVector<Value>(op.getResults());
 }
 

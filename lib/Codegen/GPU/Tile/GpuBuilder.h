@@ -4,8 +4,8 @@
 //===----------------------------------------------------------------------===//
 //
 // What emitters of kernels write with. Integers are i32 unless said otherwise: thread and block numbers, sizes, loop
-// counters. Offsets into tensors are computed in 64 bits from them (`element`), so tensors may be of any size. Floats are
-// f32; tensors of bf16 are widened when they are read and rounded (to nearest, ties to even) when they are written.
+// counters. Offsets into tensors are computed in 64 bits from them (`element`), so tensors may be of any size. Floats
+// are f32; tensors of bf16 are widened when they are read and rounded (to nearest, ties to even) when they are written.
 //
 // A block has `threads()` threads along x. Everything called collective must be reached by all threads of the block (or
 // of the warp, where it says so).
