@@ -466,12 +466,15 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOption
       ways.emplace_back(phase == "decode" ? mlir::k3::Phase::decode : mlir::k3::Phase::prefill, false);
   ways.emplace_back(mlir::k3::Phase::prefill, true);
   for (auto [phase, generic] : ways) {
+    if (generic && kernel->emitted && options.fastestOnly)
+      continue;
     messages.clear();
     std::optional<GpuCode> code = compileForGpu(source, *target, phase, generic, isNew);
     if (!code && !messages.empty())
       ADD_FAILURE() << messages << source;
     if (!code)
       continue;
+    kernel->emitted |= code->kernel.strategy != "generic";
     kernel->dynamicDims = code->dynamicDims;
     kernel->variants.push_back({CaseExport::get()->addKernel(code->kernel, code->cubin), code->grid,
                                 phase == mlir::k3::Phase::decode ? code->boundaries : -1});

@@ -109,6 +109,8 @@ struct CompileOptions {
   bool forceGeneric = false;
   /// Tile sizes instead of the ones configure chooses.
   std::vector<Index> tiles;
+  /// For export: decomposed only if there is no emitter.
+  bool fastestOnly = false;
 };
 
 /// The targets whose code this machine can run: its own, and narrower ones, down to one without FMA.
@@ -166,7 +168,11 @@ public:
   void run(const std::vector<Array> &arrays, const std::vector<Index> &indices = {});
   std::uint64_t scratchBytes() const { return scratch; }
   /// On a GPU it depends on the shape which ops have an emitter: either way will do.
-  bool isMadeBy(Way way) const { return exporting() || (strategyName == "generic") == (way == Way::decomposition); }
+  bool isMadeBy(Way way) const {
+    return exporting() || (strategyName == "generic") == (way == Way::decomposition);
+  }
+  /// When exporting: whether an emitter made one of the kernels.
+  bool hasEmitter() const { return emitted; }
 
 private:
   friend class KernelSpec;
@@ -185,6 +191,7 @@ private:
   k3_kernel_fn function = nullptr;
   std::vector<GridAxis> grid;
   std::vector<GpuVariant> variants; ///< when exporting; nothing above is set then
+  bool emitted = false;
   std::vector<std::vector<int>> dynamicDims; ///< per tensor argument
   std::size_t destinations = 0;
   std::uint64_t scratch = 0;
