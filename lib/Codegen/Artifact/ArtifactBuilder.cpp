@@ -190,10 +190,8 @@ Status ArtifactWriter::writeBlobs() {
 }
 
 Status ArtifactWriter::writeWeights() {
-  if (layout.weights == WeightsMode::Reference) {
-    std::vector<std::string> notes;
-    return model.checkpoint->checkSmallValues(notes);
-  }
+  if (layout.weights == WeightsMode::Reference)
+    return checkWeights(table, *model.checkpoint);
   if (layout.weights == WeightsMode::None)
     return Status::success();
   bool embed = layout.weights == WeightsMode::Embed;
@@ -207,8 +205,7 @@ Status ArtifactWriter::writeWeights() {
       copyWeights(table, *model.checkpoint, places, embed ? base : 0, embed ? output : packed);
   if (!hashes)
     return hashes.status();
-  if (embed)
-    layout.weightHashes = std::move(*hashes);
+  layout.weightHashes = std::move(*hashes);
   return Status::success();
 }
 

@@ -183,6 +183,7 @@ void IndexWriter::addWeights() {
       break;
     case WeightsMode::Pack:
       range = schema::Range(layout.weightOffsets[index], weight.bytes);
+      hash = layout.weightHashes[index];
       file = 0;
       break;
     case WeightsMode::Reference:

@@ -20,7 +20,7 @@ struct ArtifactLayout {
   std::vector<BlobPlace> executables; ///< of the modules' executables, in order
   BlobPlace tokenizer;                ///< of length 0: none
   WeightsMode weights = WeightsMode::None;
-  /// Of each weight if they are embedded or packed; hashes only if they are embedded.
+  /// Of each weight if they are embedded or packed.
   std::vector<uint64_t> weightOffsets, weightHashes;
   /// Packed: the one file; referenced: the checkpoint's.
   std::vector<std::pair<std::string, uint64_t>> files;

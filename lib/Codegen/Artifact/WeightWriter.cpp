@@ -31,13 +31,15 @@ WeightPlaces mlir::k3::placeWeights(const WeightTable &table, uint64_t begin) {
 }
 
 namespace {
-class Copier {
+/// Reads tensors in pieces and checks their values.
+class WeightReader {
 public:
-  Copier(const Checkpoint &checkpoint, OutputFile &output, uint64_t total)
-      : checkpoint(checkpoint), output(output), progress("packing weights", total), files(checkpoint.files().size()),
-        piece(pieceBytes) {}
+  WeightReader(const Checkpoint &checkpoint, const char *what, uint64_t total)
+      : checkpoint(checkpoint), progress(what, total), files(checkpoint.files().size()), piece(pieceBytes) {}
 
-  Status copyTensor(const WeightEntry &weight, const CheckpointTensor &tensor, uint64_t offset, XXH3_state_t &hash);
+  /// Calls `take` with every piece that is good, in order.
+  Status read(const WeightEntry &weight, const CheckpointTensor &tensor,
+              llvm::function_ref<Status(const char *bytes, uint64_t size)> take);
 
 private:
   Expected<const InputFile *> openFile(uint32_t index);
@@ -46,14 +48,17 @@ private:
                const std::vector<int64_t> &shape);
 
   const Checkpoint &checkpoint;
-  OutputFile &output;
   Progress progress;
   std::vector<std::optional<InputFile>> files;
   std::vector<char> piece;
 };
 } // namespace
 
-Expected<const InputFile *> Copier::openFile(uint32_t index) {
+static bool isPackedCodes(const WeightEntry &weight) {
+  return llvm::StringRef(weight.plan->key).ends_with("weight_packed");
+}
+
+Expected<const InputFile *> WeightReader::openFile(uint32_t index) {
   if (!files[index]) {
     Expected<InputFile> opened = InputFile::open(checkpoint.files()[index].path);
     if (!opened)
@@ -63,17 +68,16 @@ Expected<const InputFile *> Copier::openFile(uint32_t index) {
   return &*files[index];
 }
 
-Status Copier::check(const WeightEntry &weight, const CheckpointTensor &tensor, const char *bytes,
-                     const std::vector<int64_t> &shape) {
+Status WeightReader::check(const WeightEntry &weight, const CheckpointTensor &tensor, const char *bytes,
+                           const std::vector<int64_t> &shape) {
   const std::string &file = checkpoint.files()[tensor.file].path;
-  llvm::StringRef key = weight.plan->key;
-  if (key.ends_with("weight_scale"))
+  if (llvm::StringRef(weight.plan->key).ends_with("weight_scale"))
     return checkScales(reinterpret_cast<const uint8_t *>(bytes), shape, tensor.name, file);
   return checkFinite(bytes, tensor.dtype, shape, tensor.name, file);
 }
 
-Status Copier::copyTensor(const WeightEntry &weight, const CheckpointTensor &tensor, uint64_t offset,
-                          XXH3_state_t &hash) {
+Status WeightReader::read(const WeightEntry &weight, const CheckpointTensor &tensor,
+                          llvm::function_ref<Status(const char *, uint64_t)> take) {
   Expected<const InputFile *> file = openFile(tensor.file);
   if (!file)
     return file.status();
@@ -90,18 +94,31 @@ Status Copier::copyTensor(const WeightEntry &weight, const CheckpointTensor &ten
       if (Status status = check(weight, tensor, whole.data(), tensor.shape); !status.ok())
         return status;
     }
-    if (Status status = output.writeAt(offset + done, piece.data(), bytes); !status.ok())
+    if (Status status = take(piece.data(), bytes); !status.ok())
       return status;
-    XXH3_64bits_update(&hash, piece.data(), bytes);
     progress.advance(bytes);
     done += bytes;
   }
   return Status::success();
 }
 
+Status mlir::k3::checkWeights(const WeightTable &table, const Checkpoint &checkpoint) {
+  auto toRead = llvm::make_filter_range(table.weights, [](const WeightEntry &weight) { return !isPackedCodes(weight); });
+  uint64_t total = 0;
+  for (const WeightEntry &weight : toRead)
+    total += weight.bytes;
+  WeightReader reader(checkpoint, "checking weights", total);
+  for (const WeightEntry &weight : toRead)
+    for (const CheckpointTensor *tensor : weight.sources)
+      if (Status status = reader.read(weight, *tensor, [](const char *, uint64_t) { return Status::success(); });
+          !status.ok())
+        return status;
+  return Status::success();
+}
+
 Expected<std::vector<uint64_t>> mlir::k3::copyWeights(const WeightTable &table, const Checkpoint &checkpoint,
                                                       const WeightPlaces &places, uint64_t base, OutputFile &output) {
-  Copier copier(checkpoint, output, table.bytes());
+  WeightReader reader(checkpoint, "packing weights", table.bytes());
   std::vector<uint64_t> hashes;
   for (size_t i = 0; i < table.weights.size(); ++i) {
     const WeightEntry &weight = table.weights[i];
@@ -109,11 +126,15 @@ Expected<std::vector<uint64_t>> mlir::k3::copyWeights(const WeightTable &table, 
     XXH3_INITSTATE(&hash);
     XXH3_64bits_reset(&hash);
     uint64_t offset = base + places.offsets[i];
-    for (const CheckpointTensor *tensor : weight.sources) {
-      if (Status status = copier.copyTensor(weight, *tensor, offset, hash); !status.ok())
+    auto copy = [&](const char *bytes, uint64_t size) {
+      XXH3_64bits_update(&hash, bytes, size);
+      Status status = output.writeAt(offset, bytes, size);
+      offset += size;
+      return status;
+    };
+    for (const CheckpointTensor *tensor : weight.sources)
+      if (Status status = reader.read(weight, *tensor, copy); !status.ok())
         return status;
-      offset += tensor->bytes;
-    }
     hashes.push_back(XXH3_64bits_digest(&hash));
   }
   return hashes;

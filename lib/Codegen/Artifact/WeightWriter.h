@@ -18,8 +18,12 @@ struct WeightPlaces {
 };
 WeightPlaces placeWeights(const WeightTable &table, uint64_t begin);
 
-/// Copies every weight to `base` + its offset, in pieces, and checks its values on the way: a scale of NaN, a NaN or an
-/// infinity is an error that names file, tensor and position. Returns the XXH3-64 of each weight.
+/// Reads every weight whose values can be bad: a scale of NaN, a NaN or an infinity is an error that names file, tensor
+/// and position. Codes of MXFP4 are all good and are not read.
+::k3::frontend::Status checkWeights(const WeightTable &table, const ::k3::frontend::Checkpoint &checkpoint);
+
+/// Copies every weight to `base` + its offset, in pieces, and checks its values on the way as checkWeights does. Returns the
+/// XXH3-64 of each weight.
 ::k3::frontend::Expected<std::vector<uint64_t>> copyWeights(const WeightTable &table,
                                                             const ::k3::frontend::Checkpoint &checkpoint,
                                                             const WeightPlaces &places, uint64_t base,

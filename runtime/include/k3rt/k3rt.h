@@ -57,7 +57,7 @@ typedef struct k3rt_engine_options {
   uint64_t max_context;     /* tokens per sequence the cache is sized for; 0 = 4096 or the model's maximum */
   uint32_t prefill_window;  /* rows per prefill step, 1 .. the artifact's max_tokens; 0 = that maximum */
   int32_t poison;           /* nonzero: whatever a step has not written reads as NaN, unused inputs as -1 (debugging) */
-  int32_t verify_weights;   /* nonzero: check the hash of every embedded weight at open, whatever its size */
+  int32_t verify_weights;   /* nonzero: check every hash of a weight at open, also of large embedded ones and of packed files */
   const char *weights_dir;  /* folder of referenced or packed weight files; NULL = as recorded in the artifact */
   uint64_t snapshot_limit;  /* bytes for snapshots, which memory_limit does not count; 0 = no limit */
   uint64_t random_weights;  /* nonzero: no weight is read, all are made up in memory from this seed, which memory_limit

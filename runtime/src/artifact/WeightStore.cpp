@@ -17,9 +17,13 @@ static constexpr uint64_t alwaysVerifiedBytes = uint64_t(256) << 20;
 /// Weights up to this size are read ahead at open.
 static constexpr uint64_t readAheadBytes = uint64_t(1) << 30;
 
+/// Whether its bytes lie in one piece, which a hash can be recorded of.
+static bool isContiguous(const schema::Weight &weight) {
+  return !weight.experts() || weight.experts()->size() == 0;
+}
+
 static bool isEmbedded(const schema::Weight &weight) {
-  return weight.file() == -1 &&
-         (!weight.experts() || weight.experts()->size() == 0);
+  return weight.file() == -1 && isContiguous(weight);
 }
 
 static uint64_t embeddedBytes(const schema::Artifact &index) {
@@ -31,27 +35,39 @@ static uint64_t embeddedBytes(const schema::Artifact &index) {
   return total;
 }
 
-Status verifyEmbeddedWeights(const Artifact &artifact,
-                             const Progress &progress) {
+Status WeightStore::verify(const Artifact &artifact, bool onlyEmbedded,
+                           const Progress &progress) const {
   const schema::Artifact &index = artifact.index();
   if (!index.has_weights() || !index.weights())
     return Status();
-  uint64_t done = 0, total = progress.function ? embeddedBytes(index) : 0;
-  for (const auto *weight : *index.weights()) {
-    if (!isEmbedded(*weight) || weight->hash() == 0)
-      continue;
+  std::vector<const schema::Weight *> hashed;
+  uint64_t done = 0, total = 0;
+  for (const auto *weight : *index.weights())
+    if (weight->hash() != 0 && isContiguous(*weight) &&
+        (isEmbedded(*weight) || !onlyEmbedded)) {
+      hashed.push_back(weight);
+      total += weight->range()->length();
+    }
+  for (const auto *weight : hashed) {
     const schema::Range &range = *weight->range();
-    if (hashBytes(artifact.data() + range.offset(), range.length()) !=
-        weight->hash()) {
+    bool embedded = isEmbedded(*weight);
+    const File *file = embedded ? nullptr : &files[size_t(weight->file())];
+    const char *base = embedded ? artifact.data() : file->bytes.data();
+    uint64_t hash = hashBytes(base + range.offset(), range.length(),
+                              [&](size_t bytes) { progress(done += bytes, total); });
+    if (hash != weight->hash()) {
       std::string name = weight->name() ? weight->name()->str() : "";
       return makeError(K3RT_BAD_ARTIFACT,
                        "%s: weight %s is damaged (its hash does not match)",
-                       artifact.path().c_str(), quoted(name).c_str());
+                       (embedded ? artifact.path() : file->path).c_str(),
+                       quoted(name).c_str());
     }
-    done += range.length();
-    progress(done, total);
   }
   return Status();
+}
+
+Status verifyEmbeddedWeights(const Artifact &artifact) {
+  return WeightStore().verify(artifact, /*onlyEmbedded=*/true, Progress());
 }
 
 static std::string filePath(const std::string &recorded,
@@ -67,16 +83,16 @@ Status WeightStore::openFiles(const Artifact &artifact,
   if (!artifact.index().files())
     return Status();
   for (const auto *encoded : *artifact.index().files()) {
-    std::string path = filePath(encoded->path()->str(), artifact, directory);
-    MappedFile file;
-    if (Status status = file.open(path); !status.ok())
+    File file;
+    file.path = filePath(encoded->path()->str(), artifact, directory);
+    if (Status status = file.bytes.open(file.path); !status.ok())
       return makeError(K3RT_IO_ERROR, "weight file %s",
                        status.message().c_str());
-    if (file.size() != encoded->length())
+    if (file.bytes.size() != encoded->length())
       return makeError(K3RT_IO_ERROR,
                        "weight file %s: %llu bytes, but it had %llu when the "
                        "model was compiled",
-                       path.c_str(), Word(file.size()),
+                       file.path.c_str(), Word(file.bytes.size()),
                        Word(encoded->length()));
     files.push_back(std::move(file));
   }
@@ -107,12 +123,12 @@ Status WeightStore::open(const Artifact &artifact, const std::string &directory,
   if (embedded <= readAheadBytes)
     artifact.willNeed(0, artifact.size());
   if (verifyAll || embedded <= alwaysVerifiedBytes)
-    K3RT_RETURN_IF_ERROR(verifyEmbeddedWeights(artifact, progress));
+    K3RT_RETURN_IF_ERROR(verify(artifact, /*onlyEmbedded=*/!verifyAll, progress));
   if (!index.weights())
     return Status();
 
   auto base = [&](int32_t file) {
-    return file == -1 ? artifact.data() : files[size_t(file)].data();
+    return file == -1 ? artifact.data() : files[size_t(file)].bytes.data();
   };
   bind(index, [&](const schema::Weight &weight, uint32_t expert) {
     if (!weight.experts() || weight.experts()->size() == 0) {

@@ -7,11 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace k3rt {
 
 /// XXH3-64 without a seed. Guards against damage, not against forgery.
 uint64_t hashBytes(const void *data, size_t size);
+
+/// The same, calling `advance` with the bytes done since the last call.
+uint64_t hashBytes(const void *data, size_t size,
+                   const std::function<void(size_t)> &advance);
 
 } // namespace k3rt
 

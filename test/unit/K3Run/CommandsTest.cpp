@@ -201,6 +201,7 @@ TEST_F(K3Run, EngineOptionsArePassedOn) {
   EXPECT_EQ(mock().options.prefill_window, 16u);
   EXPECT_NE(mock().options.poison, 0);
   EXPECT_NE(mock().options.verify_weights, 0);
+  EXPECT_NE(mock().options.progress, nullptr);
 }
 
 TEST_F(K3Run, FullDiskIsAnError) {

@@ -3,10 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-bench/Session.h"
-#include "frontend/Progress.h"
 #include "runtime/src/base/Process.h"
-
-#include <optional>
+#include "tools/runtime/k3-run/OpenProgress.h"
 
 namespace k3bench {
 
@@ -16,23 +14,6 @@ Status Session::check(k3rt_status status) const {
   return status == K3RT_OK ? Status() : Status(status, k3rt_last_error(engine));
 }
 
-namespace {
-/// The bar of an engine that opens.
-struct OpenProgress {
-  const char *what;
-  std::optional<k3::frontend::Progress> bar;
-  uint64_t shown = 0;
-
-  static void report(void *user, uint64_t done, uint64_t total) {
-    auto *self = static_cast<OpenProgress *>(user);
-    if (!self->bar)
-      self->bar.emplace(self->what, total);
-    self->bar->advance(done - self->shown);
-    self->shown = done;
-  }
-};
-} // namespace
-
 Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequences, uint64_t context) {
   k3rt_engine_options settings;
   k3rt_engine_options_init(&settings);
@@ -41,9 +22,8 @@ Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequen
   settings.max_context = context;
   settings.random_weights = options.randomWeights;
   settings.weights_dir = options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();
-  OpenProgress progress = {options.randomWeights != 0 ? "making up weights" : "checking weights", {}};
-  settings.progress = OpenProgress::report;
-  settings.progress_user = &progress;
+  k3run::OpenProgress progress(options.randomWeights != 0 ? "making up weights" : "checking weights");
+  progress.attach(settings);
   char message[1024] = "";
   k3rt_status status = k3rt_engine_open(options.path.c_str(), offset, &settings, &engine, message, sizeof(message));
   if (status != K3RT_OK)

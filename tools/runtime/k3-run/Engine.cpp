@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-run/Engine.h"
+#include "tools/runtime/k3-run/OpenProgress.h"
 
 #include <algorithm>
 #include <sys/resource.h>
@@ -48,6 +49,8 @@ bool Engine::check(k3rt_status status, std::string &error) const {
 
 bool Engine::open(const Options &options, std::string &error) {
   k3rt_engine_options settings = engineOptions(options);
+  OpenProgress progress("checking weights");
+  progress.attach(settings);
   char message[1024] = {};
   if (k3rt_engine_open(options.artifact.path.c_str(), options.artifact.offset,
                        &settings, &engine, message,

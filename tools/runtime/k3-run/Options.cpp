@@ -376,7 +376,7 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --weights-dir DIR       where weight files outside the artifact are\n"
          "  --max-sequences N       sequences at the same time (batch: 16)\n"
          "  --prefix-cache SIZE     for states of prompts that others begin with (0)\n"
-         "  --verify-weights        check the hash of every weight first\n"
+         "  --verify-weights        check the hashes of weights first (embedded or packed)\n"
          "  --trap-nonfinite DIR    when NaN or infinity comes up, say which kernel wrote it and\n"
          "                          write the step to DIR (slow)\n"
          "  --poison                fill scratch memory with NaN (finds faults, slow)\n"
