@@ -360,7 +360,7 @@ Value FunctionImporter::createKda(Value x, Value seq, MutableArrayRef<Value> sta
   GateKind gate = kda.gate_lower_bound ? GateKind::bounded_sigmoid : GateKind::softplus;
   auto op = KdaAttentionOp::create(
       builder, loc, x, seq, states[1], states[2], states[3], states[0], qProj, kProj, vProj, bProj, qConv, kConv, vConv,
-      fA, fB, dtBias, oNorm, oProj, aLog, g, gA, gB, i64(kda.num_heads), i64(kda.head_dim), i64(kda.head_dim),
+      dtBias, oNorm, oProj, /*f_proj=*/Value(), fA, fB, aLog, g, gA, gB, i64(kda.num_heads), i64(kda.head_dim), i64(kda.head_dim),
       GateKindAttr::get(&model.context, gate), kda.gate_lower_bound ? f64(*kda.gate_lower_bound) : FloatAttr(),
       f64(1.0 / std::sqrt(static_cast<double>(kda.head_dim))), f64(config.rms_norm_eps));
   states[0] = op.getStateOut();

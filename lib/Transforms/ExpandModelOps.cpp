@@ -217,7 +217,11 @@ SmallVector<Value> Expander::expand(KdaAttentionOp op) {
   Value v = splitHeads(convolve(linear(x, op.getVProj()), op.getVConv1d(), sequences, vState), heads);
   Value beta = linear(x, op.getBProj());
 
-  Value z = splitHeads(linear(linear(x, op.getFAProj()), op.getFBProj()), heads);
+  // A projection of full rank, or two of low rank one after the other.
+  auto project = [&](Value full, Value down, Value up) {
+    return splitHeads(full ? linear(x, full) : linear(linear(x, down), up), heads);
+  };
+  Value z = project(op.getFProj(), op.getFAProj(), op.getFBProj());
   Value dtBias = splitWeight(op.getDtBias(), heads);
   Value g = empty({heads, keyDim});
   g = KdaGateOp::create(b, at("decay"), g.getType(), z, dtBias, op.getALog(), g, op.getGateAttr(),
@@ -230,9 +234,9 @@ SmallVector<Value> Expander::expand(KdaAttentionOp op) {
                         sequences.slots, g, out, state, op.getScaleAttr(), /*l2norm=*/b.getBoolAttr(true),
                         /*delta=*/b.getBoolAttr(true), /*gate_bound=*/op.getLowerBoundAttr(), KernelConfigAttr());
 
-  Value gate = op.getGProj() ? linear(x, op.getGProj()) : linear(linear(x, op.getGAProj()), op.getGBProj());
+  Value gate = project(op.getGProj(), op.getGAProj(), op.getGBProj());
   Value normed = empty({heads, valueDim});
-  normed = KdaGatedNormOp::create(b, at(op.getONorm()), normed.getType(), scan.getResult(0), splitHeads(gate, heads),
+  normed = KdaGatedNormOp::create(b, at(op.getONorm()), normed.getType(), scan.getResult(0), gate,
                                   op.getONorm(), normed, op.getEpsAttr(), KernelConfigAttr())
                .getResult(0);
   Value y = linear(mergeHeads(normed), op.getOProj());

@@ -35,8 +35,8 @@ func.func @state_rows_of_keys(%x: tensor<?x8xf32>, %seq: !k3.seq, %c: !k3.conv_s
       seq(%seq : !k3.seq) q_conv_state(%c : <8 x 3, f32>) k_conv_state(%c : <8 x 3, f32>) v_conv_state(%c : <8 x 3, f32>)
       state(%s : <2 x 4 x 4, f32, row = key>) q_proj(%w : tensor<8x8xbf16>) k_proj(%w : tensor<8x8xbf16>)
       v_proj(%w : tensor<8x8xbf16>) b_proj(%wb : tensor<2x8xbf16>) q_conv1d(%k : tensor<8x4xf32>)
-      k_conv1d(%k : tensor<8x4xf32>) v_conv1d(%k : tensor<8x4xf32>) f_a_proj(%w : tensor<8x8xbf16>)
-      f_b_proj(%w : tensor<8x8xbf16>) dt_bias(%dt : tensor<8xf32>) o_norm(%on : tensor<4xf32>) o_proj(%w : tensor<8x8xbf16>)
+      k_conv1d(%k : tensor<8x4xf32>) v_conv1d(%k : tensor<8x4xf32>) dt_bias(%dt : tensor<8xf32>) o_norm(%on : tensor<4xf32>) o_proj(%w : tensor<8x8xbf16>)
+      f_a_proj(%w : tensor<8x8xbf16>) f_b_proj(%w : tensor<8x8xbf16>)
       a_log(%a : tensor<2xf32>) g_proj(%w : tensor<8x8xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return %y : tensor<?x8xf32>

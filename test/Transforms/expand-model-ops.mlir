@@ -82,10 +82,31 @@ func.func @kda_full_rank_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %cq: !k3.conv_
       v_conv_state(%cv : <12 x 3, bf16>) state(%s : <2 x 4 x 6, f32, row = value>) q_proj(%wq : tensor<8x8xbf16>)
       k_proj(%wk : tensor<8x8xbf16>) v_proj(%wv : tensor<12x8xbf16>) b_proj(%wb : tensor<2x8xbf16>)
       q_conv1d(%kq : tensor<8x4xf32>) k_conv1d(%kk : tensor<8x4xf32>) v_conv1d(%kv : tensor<12x4xf32>)
-      f_a_proj(%fa : tensor<3x8xbf16>) f_b_proj(%fb : tensor<8x3xbf16>) dt_bias(%dt : tensor<8xf32>)
-      o_norm(%on : tensor<6xf32>) o_proj(%wo : tensor<8x12xbf16>) a_log(%a : tensor<5xf32>) g_proj(%wg : tensor<12x8xbf16>)
+      dt_bias(%dt : tensor<8xf32>)
+      o_norm(%on : tensor<6xf32>) o_proj(%wo : tensor<8x12xbf16>)
+      f_a_proj(%fa : tensor<3x8xbf16>) f_b_proj(%fb : tensor<8x3xbf16>) a_log(%a : tensor<5xf32>) g_proj(%wg : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return %y, %s1 : tensor<?x8xf32>, !k3.kda_state<2 x 4 x 6, f32, row = value>
+}
+
+// -----
+
+// A forget gate of full rank.
+// CHECK-LABEL: func.func @kda_full_rank_forget_gate
+func.func @kda_full_rank_forget_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %c: !k3.conv_state<8 x 3, f32>,
+    %s: !k3.kda_state<2 x 4 x 4, f32, row = value>, %w: tensor<8x8xbf16>, %wb: tensor<2x8xbf16>, %k: tensor<8x4xf32>,
+    %f: tensor<8x8xbf16>, %dt: tensor<8xf32>, %on: tensor<4xf32>, %a: tensor<2xf32>) -> tensor<?x8xf32> {
+  // CHECK: %[[F:.*]] = k3.linear ins(%arg0, %arg7
+  // CHECK: %[[Z:.*]] = tensor.expand_shape %[[F]]
+  // CHECK: k3.kda.gate ins(%[[Z]],
+  %y, %c0, %c1, %c2, %s1 = k3.kda.attention %x : tensor<?x8xf32> sizes(heads = 2, key_dim = 4, value_dim = 4)
+      seq(%seq : !k3.seq) q_conv_state(%c : <8 x 3, f32>) k_conv_state(%c : <8 x 3, f32>) v_conv_state(%c : <8 x 3, f32>)
+      state(%s : <2 x 4 x 4, f32, row = value>) q_proj(%w : tensor<8x8xbf16>) k_proj(%w : tensor<8x8xbf16>)
+      v_proj(%w : tensor<8x8xbf16>) b_proj(%wb : tensor<2x8xbf16>) q_conv1d(%k : tensor<8x4xf32>)
+      k_conv1d(%k : tensor<8x4xf32>) v_conv1d(%k : tensor<8x4xf32>) dt_bias(%dt : tensor<8xf32>) o_norm(%on : tensor<4xf32>)
+      o_proj(%w : tensor<8x8xbf16>) f_proj(%f : tensor<8x8xbf16>) a_log(%a : tensor<2xf32>) g_proj(%w : tensor<8x8xbf16>)
+      {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
+  return %y : tensor<?x8xf32>
 }
 
 // -----
@@ -106,8 +127,8 @@ func.func @kda_low_rank_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %c: !k3.conv_st
       seq(%seq : !k3.seq) q_conv_state(%c : <8 x 3, f32>) k_conv_state(%c : <8 x 3, f32>) v_conv_state(%c : <8 x 3, f32>)
       state(%s : <2 x 4 x 4, f32, row = value>) q_proj(%w : tensor<8x8xbf16>) k_proj(%w : tensor<8x8xbf16>)
       v_proj(%w : tensor<8x8xbf16>) b_proj(%wb : tensor<2x8xbf16>) q_conv1d(%k : tensor<8x4xf32>)
-      k_conv1d(%k : tensor<8x4xf32>) v_conv1d(%k : tensor<8x4xf32>) f_a_proj(%fa : tensor<3x8xbf16>)
-      f_b_proj(%fb : tensor<8x3xbf16>) dt_bias(%dt : tensor<8xf32>) o_norm(%on : tensor<4xf32>) o_proj(%w : tensor<8x8xbf16>)
+      k_conv1d(%k : tensor<8x4xf32>) v_conv1d(%k : tensor<8x4xf32>) dt_bias(%dt : tensor<8xf32>) o_norm(%on : tensor<4xf32>) o_proj(%w : tensor<8x8xbf16>)
+      f_a_proj(%fa : tensor<3x8xbf16>) f_b_proj(%fb : tensor<8x3xbf16>)
       a_log(%a : tensor<2xf32>) g_a_proj(%fa : tensor<3x8xbf16>) g_b_proj(%fb : tensor<8x3xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return %y : tensor<?x8xf32>

@@ -90,16 +90,17 @@ def K3_KdaAttentionOp : K3_ModelOp<"kda.attention", [
     With x already normed, H heads of key width K and value width V:
 
         q, k, v = silu(conv(x {q,k,v}_proj^T))        causal, depthwise, continuing from the conv states
-        g = gate(x f_a_proj^T f_b_proj^T; dt_bias, a_log)     as `k3.kda.gate`
+        g = gate(F; dt_bias, a_log)                   as `k3.kda.gate`
         o = scan(q, k, v, g, x b_proj^T)              as `k3.kda.scan` with l2norm, delta and `scale`
         y = (rms(o; o_norm, eps) * sigmoid(G)) o_proj^T       per head, as `k3.kda.gated_norm`
 
-    where G is `x g_proj^T` or, low-rank, `x g_a_proj^T g_b_proj^T`. Conv weights are `[channels, taps]`, the last tap
+    where F is `x f_proj^T` or, low-rank, `x f_a_proj^T f_b_proj^T`, and G likewise of `g_proj` or `g_a_proj`, `g_b_proj`.
+    Conv weights are `[channels, taps]`, the last tap
     meeting the current token. An absent `a_log` means exp(a_log) = 1; entries past H are padding.
 
-    * (C1) shapes: `{q,k}_proj` `[H K, hidden]`, `v_proj` `[H V, hidden]`, `b_proj` `[H, hidden]`, `f_a_proj`
-      `[r, hidden]`, `f_b_proj` `[H K, r]`, `dt_bias` `[H K]`, `a_log` `[>= H]`, `o_norm` `[V]`, `o_proj` `[hidden, H V]`.
-    * (C2) `g_proj`, or `g_a_proj` and `g_b_proj`; not both.
+    * (C1) shapes: `{q,k}_proj` `[H K, hidden]`, `v_proj` `[H V, hidden]`, `b_proj` `[H, hidden]`, `f_proj`
+      `[H K, hidden]`, `f_a_proj` `[r, hidden]`, `f_b_proj` `[H K, r]`, `g` likewise with `H V`, `dt_bias` `[H K]`, `a_log` `[>= H]`, `o_norm` `[V]`, `o_proj` `[hidden, H V]`.
+    * (C2) `f_proj`, or `f_a_proj` and `f_b_proj`; not both; the same for `g`.
     * (C3) states: `state` has H heads, K and V; the conv states have the channels of their projection and taps - 1 rows.
     * (C4) bounded_sigmoid has `lower_bound < 0`, softplus has none. (C5) softplus needs `a_log`. (C6) `eps >= 0`.
   }];
@@ -110,8 +111,8 @@ def K3_KdaAttentionOp : K3_ModelOp<"kda.attention", [
       K3_KdaStateType:$state,
       K3_FloatWeight:$q_proj, K3_FloatWeight:$k_proj, K3_FloatWeight:$v_proj, K3_FloatWeight:$b_proj,
       K3_FloatWeight:$q_conv1d, K3_FloatWeight:$k_conv1d, K3_FloatWeight:$v_conv1d,
-      K3_FloatWeight:$f_a_proj, K3_FloatWeight:$f_b_proj, K3_FloatWeight:$dt_bias,
-      K3_FloatWeight:$o_norm, K3_FloatWeight:$o_proj,
+      K3_FloatWeight:$dt_bias, K3_FloatWeight:$o_norm, K3_FloatWeight:$o_proj,
+      Optional<K3_FloatWeight>:$f_proj, Optional<K3_FloatWeight>:$f_a_proj, Optional<K3_FloatWeight>:$f_b_proj,
       Optional<K3_FloatWeight>:$a_log,
       Optional<K3_FloatWeight>:$g_proj, Optional<K3_FloatWeight>:$g_a_proj, Optional<K3_FloatWeight>:$g_b_proj,
       I64Attr:$heads, I64Attr:$key_dim, I64Attr:$value_dim,
@@ -121,8 +122,8 @@ def K3_KdaAttentionOp : K3_ModelOp<"kda.attention", [
                       K3_ConvStateType:$v_conv_state_out, K3_KdaStateType:$state_out);
   let assemblyFormat = K3_ModelFormat<"x", [
       "seq", "q_conv_state", "k_conv_state", "v_conv_state", "state", "q_proj", "k_proj", "v_proj", "b_proj",
-      "q_conv1d", "k_conv1d", "v_conv1d", "f_a_proj", "f_b_proj", "dt_bias", "o_norm", "o_proj"],
-      ["a_log", "g_proj", "g_a_proj", "g_b_proj"], ["heads", "key_dim", "value_dim"]>.format;
+      "q_conv1d", "k_conv1d", "v_conv1d", "dt_bias", "o_norm", "o_proj"],
+      ["f_proj", "f_a_proj", "f_b_proj", "a_log", "g_proj", "g_a_proj", "g_b_proj"], ["heads", "key_dim", "value_dim"]>.format;
   let hasVerifier = 1;
 }
 

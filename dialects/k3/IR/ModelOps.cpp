@@ -103,6 +103,7 @@ LogicalResult KdaAttentionOp::inferReturnTypes(MLIRContext *, std::optional<Loca
   types.qConv1d = typeOf(adaptor.getQConv1d());
   types.kConv1d = typeOf(adaptor.getKConv1d());
   types.vConv1d = typeOf(adaptor.getVConv1d());
+  types.fProj = typeOf(adaptor.getFProj());
   types.fAProj = typeOf(adaptor.getFAProj());
   types.fBProj = typeOf(adaptor.getFBProj());
   types.dtBias = typeOf(adaptor.getDtBias());
@@ -122,7 +123,9 @@ LogicalResult KdaAttentionOp::inferReturnTypes(MLIRContext *, std::optional<Loca
 
 LogicalResult KdaAttentionOp::verify() {
   Operation *op = getOperation();
-  if (failed(verifyTogether(op, {{"g_a_proj", getGAProj()}, {"g_b_proj", getGBProj()}})) ||
+  if (failed(verifyTogether(op, {{"f_a_proj", getFAProj()}, {"f_b_proj", getFBProj()}})) ||
+      failed(verifyEither(op, "f_proj", getFProj(), "f_a_proj", getFAProj())) ||
+      failed(verifyTogether(op, {{"g_a_proj", getGAProj()}, {"g_b_proj", getGBProj()}})) ||
       failed(verifyEither(op, "g_proj", getGProj(), "g_a_proj", getGAProj())))
     return failure();
   if (getGate() == GateKind::bounded_sigmoid) {

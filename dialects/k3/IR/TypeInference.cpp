@@ -110,6 +110,7 @@ FailureOr<RankedTensorType> k3::inferKdaAttention(std::optional<Location> loc, c
       failed(shapes.match("q_conv1d", types.qConv1d, {keys, "taps"})) ||
       failed(shapes.match("k_conv1d", types.kConv1d, {keys, "taps"})) ||
       failed(shapes.match("v_conv1d", types.vConv1d, {values, "taps"})) ||
+      failed(shapes.match("f_proj", types.fProj, {keys, "hidden"})) ||
       failed(shapes.match("f_a_proj", types.fAProj, {"gate rank", "hidden"})) ||
       failed(shapes.match("f_b_proj", types.fBProj, {keys, "gate rank"})) ||
       failed(shapes.match("dt_bias", types.dtBias, {keys})) ||

@@ -28,8 +28,8 @@ FailureOr<RankedTensorType> inferMlp(std::optional<Location> loc, Type x, Type g
 /// Operand types of k3.kda.attention and its sizes, named as in the op.
 struct KdaAttentionTypes {
   Type x, qConvState, kConvState, vConvState, state;
-  Type qProj, kProj, vProj, bProj, qConv1d, kConv1d, vConv1d, fAProj, fBProj, dtBias, oNorm, oProj;
-  Type aLog, gProj, gAProj, gBProj;
+  Type qProj, kProj, vProj, bProj, qConv1d, kConv1d, vConv1d, dtBias, oNorm, oProj;
+  Type fProj, fAProj, fBProj, aLog, gProj, gAProj, gBProj;
   int64_t heads, keyDim, valueDim;
 };
 /// -> type of x; the states keep their types.

@@ -155,9 +155,9 @@ func.func @kda_x(%x: tensor<8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_state
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -180,9 +180,9 @@ func.func @kda_q_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x9xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -205,9 +205,9 @@ func.func @kda_k_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<9x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -230,9 +230,9 @@ func.func @kda_v_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<8x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -255,9 +255,9 @@ func.func @kda_b_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<3x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -280,9 +280,9 @@ func.func @kda_q_conv1d(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x1x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -305,9 +305,9 @@ func.func @kda_k_conv1d(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x3xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -330,9 +330,9 @@ func.func @kda_v_conv1d(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<8x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<8x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -355,9 +355,9 @@ func.func @kda_f_a_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x9xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x9xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -380,9 +380,9 @@ func.func @kda_f_b_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x5xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x5xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -405,9 +405,9 @@ func.func @kda_dt_bias(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.co
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<2x4xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<2x4xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -430,9 +430,9 @@ func.func @kda_o_norm(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<4xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<4xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -455,9 +455,9 @@ func.func @kda_o_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<12x8xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<12x8xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -480,9 +480,9 @@ func.func @kda_a_log(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<1xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<1xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -505,9 +505,9 @@ func.func @kda_g_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<8x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<8x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -530,9 +530,9 @@ func.func @kda_g_a_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x9xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x9xbf16>)
       g_b_proj(%g_b_proj : tensor<12x4xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
@@ -556,9 +556,9 @@ func.func @kda_g_b_proj(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x8xbf16>)
       g_b_proj(%g_b_proj : tensor<12x5xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
@@ -582,9 +582,9 @@ func.func @kda_state(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv
       state(%state : !k3.kda_state<2 x 6 x 4, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -607,9 +607,9 @@ func.func @kda_q_conv_state(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -632,9 +632,9 @@ func.func @kda_k_conv_state(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -657,9 +657,9 @@ func.func @kda_v_conv_state(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -682,9 +682,9 @@ func.func @kda_heads_positive(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state:
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -708,9 +708,9 @@ func.func @kda_key_dim_positive(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_stat
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -734,9 +734,9 @@ func.func @kda_value_dim_positive(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_st
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -759,9 +759,81 @@ func.func @kda_half_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x8xbf16>)
+      {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
+  return
+}
+
+// -----
+
+func.func @kda_no_forget_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_state<8 x 3, f32>,
+                       %k_conv_state: !k3.conv_state<8 x 3, f32>, %v_conv_state: !k3.conv_state<12 x 3, f32>,
+                       %state: !k3.kda_state<2 x 4 x 6, f32, row = value>, %q_proj: tensor<8x8xbf16>,
+                       %k_proj: tensor<8x8xbf16>, %v_proj: tensor<12x8xbf16>, %b_proj: tensor<2x8xbf16>,
+                       %q_conv1d: tensor<8x4xf32>, %k_conv1d: tensor<8x4xf32>, %v_conv1d: tensor<12x4xf32>,
+                       %f_a_proj: tensor<4x8xbf16>, %f_b_proj: tensor<8x4xbf16>, %dt_bias: tensor<8xf32>,
+                       %o_norm: tensor<6xf32>, %o_proj: tensor<8x12xbf16>, %a_log: tensor<2xf32>) {
+  // expected-error @+1 {{'k3.kda.attention' op expected either 'f_proj' or 'f_a_proj', got none}}
+  %0:5 = k3.kda.attention %x : tensor<?x8xf32> sizes(heads = 2, key_dim = 4, value_dim = 6) seq(%seq : !k3.seq)
+      q_conv_state(%q_conv_state : !k3.conv_state<8 x 3, f32>)
+      k_conv_state(%k_conv_state : !k3.conv_state<8 x 3, f32>)
+      v_conv_state(%v_conv_state : !k3.conv_state<12 x 3, f32>)
+      state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
+      k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
+      q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      a_log(%a_log : tensor<2xf32>)
+      {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
+  return
+}
+
+// -----
+
+func.func @kda_both_forget_gates(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_state<8 x 3, f32>,
+                       %k_conv_state: !k3.conv_state<8 x 3, f32>, %v_conv_state: !k3.conv_state<12 x 3, f32>,
+                       %state: !k3.kda_state<2 x 4 x 6, f32, row = value>, %q_proj: tensor<8x8xbf16>,
+                       %k_proj: tensor<8x8xbf16>, %v_proj: tensor<12x8xbf16>, %b_proj: tensor<2x8xbf16>,
+                       %q_conv1d: tensor<8x4xf32>, %k_conv1d: tensor<8x4xf32>, %v_conv1d: tensor<12x4xf32>,
+                       %f_a_proj: tensor<4x8xbf16>, %f_b_proj: tensor<8x4xbf16>, %dt_bias: tensor<8xf32>,
+                       %o_norm: tensor<6xf32>, %o_proj: tensor<8x12xbf16>, %a_log: tensor<2xf32>) {
+  // expected-error @+1 {{'k3.kda.attention' op expected either 'f_proj' or 'f_a_proj', got both}}
+  %0:5 = k3.kda.attention %x : tensor<?x8xf32> sizes(heads = 2, key_dim = 4, value_dim = 6) seq(%seq : !k3.seq)
+      q_conv_state(%q_conv_state : !k3.conv_state<8 x 3, f32>)
+      k_conv_state(%k_conv_state : !k3.conv_state<8 x 3, f32>)
+      v_conv_state(%v_conv_state : !k3.conv_state<12 x 3, f32>)
+      state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
+      k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
+      q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_proj(%q_proj : tensor<8x8xbf16>) f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<2xf32>)
+      {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
+  return
+}
+
+// -----
+
+func.func @kda_half_forget_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_state<8 x 3, f32>,
+                       %k_conv_state: !k3.conv_state<8 x 3, f32>, %v_conv_state: !k3.conv_state<12 x 3, f32>,
+                       %state: !k3.kda_state<2 x 4 x 6, f32, row = value>, %q_proj: tensor<8x8xbf16>,
+                       %k_proj: tensor<8x8xbf16>, %v_proj: tensor<12x8xbf16>, %b_proj: tensor<2x8xbf16>,
+                       %q_conv1d: tensor<8x4xf32>, %k_conv1d: tensor<8x4xf32>, %v_conv1d: tensor<12x4xf32>,
+                       %f_a_proj: tensor<4x8xbf16>, %f_b_proj: tensor<8x4xbf16>, %dt_bias: tensor<8xf32>,
+                       %o_norm: tensor<6xf32>, %o_proj: tensor<8x12xbf16>, %a_log: tensor<2xf32>) {
+  // expected-error @+1 {{'k3.kda.attention' op expected 'f_a_proj' and 'f_b_proj' together, got 'f_a_proj' only}}
+  %0:5 = k3.kda.attention %x : tensor<?x8xf32> sizes(heads = 2, key_dim = 4, value_dim = 6) seq(%seq : !k3.seq)
+      q_conv_state(%q_conv_state : !k3.conv_state<8 x 3, f32>)
+      k_conv_state(%k_conv_state : !k3.conv_state<8 x 3, f32>)
+      v_conv_state(%v_conv_state : !k3.conv_state<12 x 3, f32>)
+      state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
+      k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
+      q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) a_log(%a_log : tensor<2xf32>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -783,9 +855,9 @@ func.func @kda_no_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.co
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<2xf32>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<2xf32>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -808,9 +880,9 @@ func.func @kda_both_gates(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       g_a_proj(%g_a_proj : tensor<4x8xbf16>) g_b_proj(%g_b_proj : tensor<12x4xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
@@ -834,9 +906,9 @@ func.func @kda_no_bound(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.c
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -859,9 +931,9 @@ func.func @kda_positive_bound(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state:
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = 5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -884,9 +956,9 @@ func.func @kda_softplus_bound(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state:
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<softplus>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -911,9 +983,9 @@ func.func @kda_softplus_without_a_log(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_con
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return
 }
@@ -936,9 +1008,9 @@ func.func @kda_eps(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_s
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = -1.0e-05 : f64}
   return
 }

@@ -75,9 +75,9 @@ func.func @kda_k3(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_st
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<3xf32>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<?x8xf32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<12 x 3, f32>, !k3.kda_state<2 x 4 x 6, f32, row = value>
 }
@@ -102,9 +102,9 @@ func.func @kda_kimi_linear(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) a_log(%a_log : tensor<2xf32>) g_a_proj(%g_a_proj : tensor<4x8xbf16>)
       g_b_proj(%g_b_proj : tensor<12x4xbf16>)
       {gate = #k3.gate_kind<softplus>, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<?x8xf32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<12 x 3, f32>, !k3.kda_state<2 x 4 x 6, f32, row = value>
@@ -130,9 +130,36 @@ func.func @kda_without_a_log(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: 
       state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
       k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
       q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
-      v_conv1d(%v_conv1d : tensor<12x4xf32>) f_a_proj(%f_a_proj : tensor<4x8xbf16>)
-      f_b_proj(%f_b_proj : tensor<8x4xbf16>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
-      o_proj(%o_proj : tensor<8x12xbf16>) g_proj(%g_proj : tensor<12x8xbf16>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_a_proj(%f_a_proj : tensor<4x8xbf16>) f_b_proj(%f_b_proj : tensor<8x4xbf16>) g_proj(%g_proj : tensor<12x8xbf16>)
+      {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
+  return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<?x8xf32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<12 x 3, f32>, !k3.kda_state<2 x 4 x 6, f32, row = value>
+}
+
+// A forget gate of full rank.
+// CHECK-LABEL: func.func @kda_full_rank_forget_gate
+func.func @kda_full_rank_forget_gate(%x: tensor<?x8xf32>, %seq: !k3.seq, %q_conv_state: !k3.conv_state<8 x 3, f32>,
+                             %k_conv_state: !k3.conv_state<8 x 3, f32>, %v_conv_state: !k3.conv_state<12 x 3, f32>,
+                             %state: !k3.kda_state<2 x 4 x 6, f32, row = value>, %q_proj: tensor<8x8xbf16>,
+                             %k_proj: tensor<8x8xbf16>, %v_proj: tensor<12x8xbf16>, %b_proj: tensor<2x8xbf16>,
+                             %q_conv1d: tensor<8x4xf32>, %k_conv1d: tensor<8x4xf32>, %v_conv1d: tensor<12x4xf32>,
+                             %f_proj: tensor<8x8xbf16>, %dt_bias: tensor<8xf32>,
+                             %o_norm: tensor<6xf32>, %o_proj: tensor<8x12xbf16>, %g_proj: tensor<12x8xbf16>) ->
+                             (tensor<?x8xf32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<12 x 3, f32>, !k3.kda_state<2 x 4 x 6, f32, row = value>)
+                             {
+  // CHECK-NOT: a_log(
+  // CHECK: k3.kda.attention {{.*}} f_proj(%{{.*}} : tensor<8x8xbf16>) g_proj
+  %0:5 = k3.kda.attention %x : tensor<?x8xf32> sizes(heads = 2, key_dim = 4, value_dim = 6) seq(%seq : !k3.seq)
+      q_conv_state(%q_conv_state : !k3.conv_state<8 x 3, f32>)
+      k_conv_state(%k_conv_state : !k3.conv_state<8 x 3, f32>)
+      v_conv_state(%v_conv_state : !k3.conv_state<12 x 3, f32>)
+      state(%state : !k3.kda_state<2 x 4 x 6, f32, row = value>) q_proj(%q_proj : tensor<8x8xbf16>)
+      k_proj(%k_proj : tensor<8x8xbf16>) v_proj(%v_proj : tensor<12x8xbf16>) b_proj(%b_proj : tensor<2x8xbf16>)
+      q_conv1d(%q_conv1d : tensor<8x4xf32>) k_conv1d(%k_conv1d : tensor<8x4xf32>)
+      v_conv1d(%v_conv1d : tensor<12x4xf32>) dt_bias(%dt_bias : tensor<8xf32>) o_norm(%o_norm : tensor<6xf32>)
+      o_proj(%o_proj : tensor<8x12xbf16>)
+      f_proj(%f_proj : tensor<8x8xbf16>) g_proj(%g_proj : tensor<12x8xbf16>)
       {gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.5 : f64, eps = 1.0e-05 : f64}
   return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<?x8xf32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<8 x 3, f32>, !k3.conv_state<12 x 3, f32>, !k3.kda_state<2 x 4 x 6, f32, row = value>
 }
