@@ -14,7 +14,11 @@ namespace mlir::k3 {
 using namespace mlir;
 using namespace mlir::k3;
 
-static bool isBf16(Value weight) { return cast<ShapedType>(weight.getType()).getElementType().isBF16(); }
+/// bf16, or MXFP4 codes.
+static bool isExactInBf16(Value weight) {
+  Type element = cast<ShapedType>(weight.getType()).getElementType();
+  return element.isBF16() || element.isInteger(8);
+}
 
 /// Which experts a token goes to must not depend on how its scores are multiplied.
 static bool isRouter(LinearOp op) {
@@ -27,10 +31,12 @@ struct RoundInputsPass : k3::impl::RoundInputsBase<RoundInputsPass> {
     if (getPhase(getOperation()) != Phase::prefill)
       return;
     getOperation().walk([](Operation *op) {
-      if (auto linear = dyn_cast<LinearOp>(op); linear && isBf16(linear.getWeight()) && !isRouter(linear))
+      if (auto linear = dyn_cast<LinearOp>(op); linear && isExactInBf16(linear.getWeight()) && !isRouter(linear))
         linear.setBf16X(true);
-      if (auto experts = dyn_cast<MoeGroupedContractOp>(op); experts && isBf16(experts.getWeight()))
+      if (auto experts = dyn_cast<MoeGroupedContractOp>(op); experts && isExactInBf16(experts.getWeight()))
         experts.setBf16X(true);
+      if (auto packed = dyn_cast<MxContractOp>(op))
+        packed.setBf16X(true);
     });
   }
 };

@@ -49,7 +49,8 @@ def K3_MxContractOp : K3_StructuredOp<"mx.contract",
   let summary = "product with a stored MXFP4 weight matrix";
   let description = [{
     `k3.linear` with `weight[n, k] = E2M1[code(n, k)] * 2^(scale[n, k / 32] - 127)`; byte j of a row holds the codes of
-    inputs 2j (low nibble) and 2j + 1 (high nibble).
+    inputs 2j (low nibble) and 2j + 1 (high nibble). `bf16_x` as in `k3.linear`: codes are exact in bf16, and groups are
+    scaled in f32.
 
     * (C1) `weight` and `scale` are i8; `k = 2 kb = 32 kg`.
   }];
@@ -58,7 +59,8 @@ def K3_MxContractOp : K3_StructuredOp<"mx.contract",
                        K3_Weight:$scale,
                        K3_F32:$out,
                        UnitAttr:$accumulate,
-                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
+                       UnitAttr:$bf16_x);
   let assemblyFormat = K3_DpsFormat<["x", "weight", "scale"], ["out"]>.format;
 }
 

@@ -49,10 +49,10 @@ def K3_MoeGroupedContractOp : K3_StructuredOp<"latent_moe.grouped_contract",
   let description = [{
     For expert e and slot s in its range: `out[s] = x_s weight[e]^T`, where x is `[T, K]` (x_s = x[s / k]) or, per slot,
     `[T, k, K]` (x_s = x[s]). With `up_weight`: `out[s] = act(x_s weight[e]^T, x_s up_weight[e]^T)`, the fused gated
-    unit. MXFP4 weights are i8 with `scale` (and `up_scale`), layout as in `k3.mx.contract`. `bf16_x` as in `k3.linear`.
+    unit. MXFP4 weights are i8 with `scale` (and `up_scale`), layout as in `k3.mx.contract`. `bf16_x` as in these two.
 
     * (C1) `E1 = E + 1`. (C2) i8 weights have scales, float weights have none. (C3) `activation` iff `up_weight`.
-      (C4) the contraction sizes agree. (C5) `bf16_x` needs bf16 weights.
+      (C4) the contraction sizes agree. (C5) `bf16_x` needs bf16 or MXFP4 weights.
   }];
   let arguments = (ins K3_Float:$x,
                        K3_Int:$offsets,

@@ -219,7 +219,7 @@ int64_t k3::getStaticNamedDim(Operation *op, StringRef name) {
 
 LogicalResult k3::verifyBf16Products(Operation *op, bool bf16X, Value weight) {
   Type element = cast<ShapedType>(weight.getType()).getElementType();
-  if (bf16X && !element.isBF16())
-    return op->emitOpError() << "expected a bf16 'weight' with 'bf16_x', got " << element;
+  if (bf16X && !element.isBF16() && !element.isInteger(8))
+    return op->emitOpError() << "expected a bf16 or MXFP4 'weight' with 'bf16_x', got " << element;
   return success();
 }

@@ -58,7 +58,7 @@ OpFoldResult getNamedDim(OpBuilder &b, Operation *op, llvm::StringRef name);
 /// The same when it is static; ShapedType::kDynamic otherwise.
 int64_t getStaticNamedDim(Operation *op, llvm::StringRef name);
 
-/// `bf16_x` on a product needs a bf16 weight.
+/// `bf16_x` on a product needs a weight whose values are exact in bf16.
 llvm::LogicalResult verifyBf16Products(Operation *op, bool bf16X, Value weight);
 
 } // namespace mlir::k3

@@ -130,8 +130,10 @@ Decomposed k3::decompose(LinearOp op, TensorBuilder &b) {
 Decomposed k3::decompose(MxContractOp op, TensorBuilder &b) {
   return {b.forEach(b.index(0), b.size(op.getX(), 0), op.getOut(), [&](Value t, Value out) {
     SmallVector<Dim> at{Dim::at(t), Dim::all()};
-    auto [even, odd] = splitEvenOdd(b, b.slice(op.getX(), at));
-    Value row = b.slice(out, at);
+    Value x = b.slice(op.getX(), at), row = b.slice(out, at);
+    if (op.getBf16X())
+      x = b.copy(x, b.empty(b.sizes(x), b.getBF16Type()));
+    auto [even, odd] = splitEvenOdd(b, x);
     if (!op.getAccumulate())
       row = b.fill(row, b.f32(0));
     return b.put(emitMatVec(b, even, odd, op.getWeight(), op.getScale(), row), out, at);

@@ -36,9 +36,9 @@ void k3::buildKernelsPipeline(OpPassManager &pm) {
   // Memrefs. Copies of a buffer to itself vanish when they are simplified.
   func.addPass(createK3BufferizeKernels());
   simplify(func);
-  func.addPass(createK3PlaceTemporaries());
   // Loops and vectors.
   func.addPass(createK3ConvertToVector());
+  func.addPass(createK3PlaceTemporaries());
   func.addPass(createK3GridToWorkgroups());
   func.addPass(createK3RelaxReductions());
   func.addPass(createConvertLinalgToLoopsPass());

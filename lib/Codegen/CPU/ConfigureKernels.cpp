@@ -71,12 +71,9 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
   return llvm::TypeSwitch<Operation *, SmallVector<int64_t>>(root)
       .Case<GatherRowsOp, RmsNormOp, AttnResAccumulateOp>([&](auto) { return SmallVector<int64_t>{rowTile(width)}; })
       .Case<AttnResMixOp>([&](auto) { return SmallVector<int64_t>{1}; })
-      .Case([&](LinearOp op) {
+      .Case<LinearOp, MxContractOp>([&](auto op) {
         int64_t features = sizeOr(op, "n", 1024), tile = featureTile(features, bytesPerRow(op.getWeight()));
         return SmallVector<int64_t>{prefillRows, op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
-      })
-      .Case([&](MxContractOp op) {
-        return SmallVector<int64_t>{prefillRows, featureTile(sizeOr(op, "n", 1024), bytesPerRow(op.getWeight()))};
       })
       .Case<GluOp, SigmoidGateOp, MoeCombineOp>([&](auto) { return elementwiseTiles(width); })
       .Case<KdaShortConvOp>([&](auto) { return SmallVector<int64_t>{256}; })

@@ -19,7 +19,7 @@ public:
   FloatDotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs)
       : v(v), tile(v, depth, bf16Inputs), sizes(v.getTarget()), depth(depth) {
     if (bf16Inputs && v.getTarget().avx512Bf16 && depth % (2 * v.lanes()) == 0)
-      packed = v.stackBuffer({sizes.inputs.front(), depth}, v.builder().getBF16Type());
+      packed = v.temporary({sizes.inputs.front(), depth}, v.builder().getBF16Type());
   }
 
   ArrayRef<int64_t> getTokenBlocks() const override { return sizes.inputs; }
@@ -57,13 +57,13 @@ private:
 std::unique_ptr<DotProducts> DotProducts::create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices,
                                                  bool bf16Inputs) {
   if (element.isInteger(8))
-    return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2));
+    return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2), bf16Inputs);
   return std::make_unique<FloatDotProducts>(v, depth, bf16Inputs);
 }
 
 ColumnProducts::ColumnProducts(const VectorBuilder &v, DotProducts &dot, int64_t matrices)
     : v(v), dot(dot),
-      block(v.stackBuffer({dot.getTokenBlocks().front() * matrices, v.lanes()}, v.builder().getF32Type())) {}
+      block(v.temporary({dot.getTokenBlocks().front() * matrices, v.lanes()})) {}
 
 void ColumnProducts::emit(ArrayRef<WeightMatrix> matrices, Value columns, int64_t tokens, Finish finish) {
   int64_t count = matrices.size(), lanes = v.lanes();

@@ -11,6 +11,8 @@
 #include "runtime/include/k3rt/abi.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -90,18 +92,48 @@ static void prepareModule(llvm::Module &module, llvm::TargetMachine &machine, co
   }
 }
 
+namespace {
+/// What LLVM reports while it compiles a kernel.
+struct KernelReport {
+  explicit KernelReport(llvm::LLVMContext &context) { context.setDiagnosticHandlerCallBack(receive, this); }
+
+  uint64_t frameBytes = 0; ///< of the largest frame above the limit, 0 = none
+  std::string error;
+
+private:
+  static void receive(const llvm::DiagnosticInfo *info, void *self) {
+    auto *report = static_cast<KernelReport *>(self);
+    if (const auto *stack = llvm::dyn_cast<llvm::DiagnosticInfoStackSize>(info)) {
+      report->frameBytes = std::max(report->frameBytes, stack->getStackSize());
+    } else if (info->getSeverity() == llvm::DS_Error) {
+      llvm::raw_string_ostream stream(report->error);
+      llvm::DiagnosticPrinterRawOStream printer(stream);
+      info->print(printer);
+    }
+  }
+};
+} // namespace
+
 /// One kernel: its entry point and body alone in a module.
 static FailureOr<SmallVector<char, 0>> compileKernel(ModuleOp kernel, const TargetModel &target) {
   llvm::LLVMContext context;
+  KernelReport report(context);
   std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(kernel, context);
   if (!module)
     return failure();
   std::unique_ptr<llvm::TargetMachine> machine = createMachine(target);
   prepareModule(*module, *machine, target);
+  for (llvm::Function &function : *module)
+    if (!function.isDeclaration())
+      function.addFnAttr("warn-stack-size", std::to_string(K3_KERNEL_STACK_BYTES));
   optimize(*module, *machine);
   FailureOr<SmallVector<char, 0>> object = emitObject(*module, *machine);
-  if (failed(object))
-    kernel.emitError("LLVM cannot emit an object for this target");
+  if (failed(object) || !report.error.empty())
+    return kernel.emitError("LLVM cannot emit an object for this target") << (report.error.empty() ? "" : ": ")
+                                                                          << report.error;
+  if (report.frameBytes > 0)
+    return kernel.emitError() << "kernel '" << kernel.getSymName().value_or("") << "' takes " << report.frameBytes
+                              << " bytes of stack, at most " << K3_KERNEL_STACK_BYTES << " are allowed";
   return object;
 }
 

@@ -65,9 +65,9 @@ public:
   StepEmitter(OpBuilder &b, const TargetModel &target, KdaRecurrentStepOp op) : KdaEmitter(b, target, op), op(op) {}
 
   void emit() {
-    decay = v.scratch({keySize});
-    query = v.scratch({keySize});
-    key = v.scratch({keySize});
+    decay = v.temporary({keySize});
+    query = v.temporary({keySize});
+    key = v.temporary({keySize});
     v.loop(v.index(0), v.dim(op.getQ(), 0), v.index(1), [&](Value n) {
       Value slot = v.loadIndex(op.getSlots(), {n});
       v.loop(v.index(0), v.dim(op.getQ(), 1), v.index(1), [&](Value h) { emitHead(n, h, slot); });
@@ -154,17 +154,17 @@ public:
       : KdaEmitter(b, target, op), op(op), length(getStaticNamedDim(op, "L")) {}
 
   void emit() {
-    query = v.scratch({length, keySize});
-    key = v.scratch({length, keySize});
-    sum = v.scratch({length, keySize});
-    rate = v.scratch({length});
-    distance = v.scratch({keySize});
-    attention = v.scratch({length, length});
-    keys = v.scratch({length, length});
+    query = v.temporary({length, keySize});
+    key = v.temporary({length, keySize});
+    sum = v.temporary({length, keySize});
+    rate = v.temporary({length});
+    distance = v.temporary({keySize});
+    attention = v.temporary({length, length});
+    keys = v.temporary({length, length});
     if (op.getAnchor() != Anchor::pairwise) {
-      queryScaled = v.scratch({length, keySize});
-      keyScaled = v.scratch({length, keySize});
-      keyInverse = v.scratch({keySize, length});
+      queryScaled = v.temporary({length, keySize});
+      keyScaled = v.temporary({length, keySize});
+      keyInverse = v.temporary({keySize, length});
     }
     v.loop(v.index(0), v.dim(op.getQg(), 0), v.index(1), [&](Value chunk) {
       first = v.loadIndex(op.getChunks(), {chunk, v.index(0)});
@@ -372,9 +372,9 @@ public:
         width(v.lanes() * (target.vectorRegisters >= 32 ? 4 : 2)) {}
 
   void emit() {
-    state = v.scratch({keySize, width});
-    news = v.scratch({length, width});
-    decay = v.scratch({keySize});
+    state = v.temporary({keySize, width});
+    news = v.temporary({length, width});
+    decay = v.temporary({keySize});
     v.loop(v.index(0), v.dim(op.getSlots(), 0), v.index(1), [&](Value n) {
       Value slot = v.loadIndex(op.getSlots(), {n});
       Value low = v.loadIndex(op.getChunkCu(), {n}), high = v.loadIndex(op.getChunkCu(), {v.addIndex(n, v.index(1))});
@@ -395,17 +395,24 @@ public:
   }
 
 private:
-  /// Between the pool's [value, key] and the block's [key, column].
+  /// Between the pool's [value, key] and the block's [key, column], a square of vectors at a time.
   void moveState(Value slot, bool load) {
     for (auto [n, column] : llvm::enumerate(columns))
-      v.loop(v.index(0), v.index(lanes), v.index(1), [&, column = column, n = n](Value j) {
-        Value row = v.addIndex(column, j), at = v.addIndex(v.index(n * v.lanes()), j);
-        v.loop(v.index(0), v.index(keySize), v.index(1), [&](Value k) {
+      v.loopVectors(keySize, [&, column = column, n = n](Value k, int64_t keys) {
+        auto inPool = [&](int64_t j) { return SmallVector<Value>{slot, h, v.addIndex(column, v.index(j)), k}; };
+        auto inBlock = [&](int64_t i) { return SmallVector<Value>{v.addIndex(k, v.index(i)), local(n)}; };
+        SmallVector<Value> square;
+        for (int64_t row = 0; row < v.lanes(); ++row)
           if (load)
-            v.storeScalar(v.loadScalar(op.getState(), {slot, h, row, k}), state, {k, at});
+            square.push_back(row < lanes ? v.loadPartial(op.getState(), inPool(row), keys) : v.zero());
           else
-            v.storeScalar(v.loadScalar(state, {k, at}), op.getState(), {slot, h, row, k});
-        });
+            square.push_back(row < keys ? v.loadPartial(state, inBlock(row), lanes) : v.zero());
+        square = v.transpose(square);
+        for (int64_t row = 0; row < (load ? keys : lanes); ++row)
+          if (load)
+            v.storePartial(square[row], state, inBlock(row), lanes);
+          else
+            v.storePartial(square[row], op.getState(), inPool(row), keys);
       });
   }
 

@@ -40,7 +40,7 @@ public:
     tokenCount = v.dim(x, 0);
     rowCount = v.dim(out, 1);
     if (packs)
-      packed = v.stackBuffer({packedRows, blockDepth}, v.builder().getBF16Type());
+      packed = v.temporary({packedRows, blockDepth}, v.builder().getBF16Type());
     Value few = v.index(fewTokens);
     v.ifThen(v.compare(arith::CmpIPredicate::ule, tokenCount, few), [&] { emitStreams(); });
     v.ifThen(v.compare(arith::CmpIPredicate::ugt, tokenCount, few), [&] {

@@ -28,7 +28,7 @@ public:
         blockWidth(v.lanes() * (target.vectorRegisters >= 32 ? 4 : 2)) {}
 
   void emit() {
-    scores = v.scratch({headBlock, paddedPage});
+    scores = v.temporary({headBlock, paddedPage});
     v.loop(v.index(0), v.dim(op.getLengths(), 0), v.index(1), [&](Value n) {
       Value low = v.loadIndex(op.getCu(), {n}), high = v.loadIndex(op.getCu(), {v.addIndex(n, v.index(1))});
       Value before = v.loadIndex(op.getLengths(), {n});

@@ -25,6 +25,9 @@ static Value asFloat(const VectorBuilder &v, Value vector) {
 // Codes
 //===----------------------------------------------------------------------===//
 
+/// Of codes 0 to 7; bit 3 is the sign.
+static constexpr float magnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+
 Value MxFp4Decoder::loadLine(const MatrixRow &row, Value line, int64_t groups) const {
   OpBuilder &b = v.builder();
   Value first = v.mulIndex(line, v.index(lineBytes()));
@@ -45,6 +48,30 @@ Value MxFp4Decoder::decode(Value codes, int64_t part) const {
   return lookUp(part == 0 ? codes : shift(codes, static_cast<int32_t>(-4 * part)));
 }
 
+Value MxFp4Decoder::decodePairs(Value codes, int64_t part) const {
+  assert(v.getTarget().avx512Bf16 && "the target has no products of pairs");
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  int64_t words = 2 * v.lanes();
+  auto type = VectorType::get({words}, b.getI16Type());
+  Value bits = bitcast(v, codes, b.getI16Type(), words);
+  auto constant = [&](ArrayRef<int16_t> values) {
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, values));
+  };
+  if (part > 0)
+    bits = arith::ShRUIOp::create(b, loc, bits, constant(static_cast<int16_t>(4 * part)));
+  // The permute looks at five bits, so the table is there twice.
+  SmallVector<int16_t> table;
+  for (int64_t word = 0; word < words; ++word) {
+    float value = magnitudes[word % 8];
+    table.push_back(static_cast<int16_t>(llvm::bit_cast<uint32_t>(word % 16 < 8 ? value : -value) >> 16));
+  }
+  Value values = LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr("llvm.x86.avx512.permvar.hi.512"),
+                                               ValueRange{constant(table), bits})
+                     .getResult(0);
+  return bitcast(v, values, b.getBF16Type(), words);
+}
+
 Value MxFp4Decoder::shift(Value bits, int32_t left) const {
   if (left < 0)
     return arith::ShRUIOp::create(v.builder(), v.getLoc(), bits, v.constantInt(-left));
@@ -53,7 +80,6 @@ Value MxFp4Decoder::shift(Value bits, int32_t left) const {
 
 /// Values of the codes in the low four bits of the lanes; the other bits are ignored.
 Value MxFp4Decoder::lookUp(Value codes) const {
-  static constexpr float magnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
   OpBuilder &b = v.builder();
   Location loc = v.getLoc();
   auto permute = [&](StringRef intrinsic, ArrayRef<float> table) {
@@ -137,8 +163,9 @@ Value MxFp4Decoder::loadScales(const MatrixRow &row, Value line) const {
 /// Bytes that codes are asked for ahead, at least.
 static constexpr int64_t prefetchDistance = 1536;
 
-MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights)
-    : v(v), decoder(v), depth(depth) {
+MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs)
+    : v(v), decoder(v), depth(depth), rounds(bf16Inputs), pairs(bf16Inputs && v.getTarget().avx512Bf16),
+      parts(pairs ? MxFp4Decoder::pairParts : MxFp4Decoder::parts) {
   if (v.getTarget().vectorRegisters >= 32)
     tokenBlocks = {8, 4, 3, 2, 1}; // 16 sums, or 8 and as many sums of a line
   else
@@ -146,9 +173,9 @@ MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_
   // With few input rows, the sums of a line are scaled; with more it is cheaper to scale its weights.
   scaleSumsUpTo = tokenBlocks.front() / 2;
   int64_t lines = llvm::divideCeil(depth, decoder.lineWeights());
-  Type f32 = v.builder().getF32Type();
-  inputs = v.stackBuffer({lines * tokenBlocks.front() * decoder.lineWeights()}, f32);
-  scales = v.stackBuffer({maxWeights, lines * decoder.lineGroups()}, f32);
+  inputs = v.temporary({lines * tokenBlocks.front() * decoder.lineWeights()},
+                         pairs ? Type(v.builder().getBF16Type()) : Type());
+  scales = v.temporary({maxWeights, lines * decoder.lineGroups()});
   for (int64_t row = 0; row < maxWeights; ++row)
     for (int64_t group = depth / MxFp4Decoder::groupSize; group < lines * decoder.lineGroups(); ++group)
       v.storeScalar(v.scalar().constant(0.0), scales, {v.index(row), v.index(group)});
@@ -162,7 +189,7 @@ int64_t MxFp4DotProducts::getWeightRows(int64_t tokens) const {
 
 Value MxFp4DotProducts::inputIndex(Value line, int64_t token, int64_t part) const {
   Value start = v.mulIndex(line, v.index(tokens * decoder.lineWeights()));
-  return v.addIndex(start, v.index(token * decoder.lineWeights() + part * v.lanes()));
+  return v.addIndex(start, v.index(token * decoder.lineWeights() + part * (decoder.lineWeights() / parts)));
 }
 
 void MxFp4DotProducts::setInputs(ArrayRef<MatrixRow> rows) {
@@ -175,11 +202,12 @@ void MxFp4DotProducts::setInputs(ArrayRef<MatrixRow> rows) {
     setLine(rows, v.index(lines), rest);
 }
 
-/// Takes the even and the odd elements of consecutive vectors apart until each vector has elements of one remainder.
-static void separate(const VectorBuilder &v, ArrayRef<Value> vectors, int64_t remainder, int64_t step,
-                     function_ref<void(Value, int64_t)> take) {
-  if (vectors.size() == 1)
-    return take(vectors.front(), remainder);
+/// Takes the even and the odd elements of consecutive vectors apart until each has elements of one remainder by
+/// `parts`.
+static void separate(const VectorBuilder &v, ArrayRef<Value> vectors, int64_t parts, int64_t remainder, int64_t step,
+                     function_ref<void(ArrayRef<Value>, int64_t)> take) {
+  if (step == parts)
+    return take(vectors, remainder);
   SmallVector<int64_t> lanes[2];
   for (int64_t lane = 0; lane < 2 * v.lanes(); ++lane)
     lanes[lane % 2].push_back(lane);
@@ -187,7 +215,7 @@ static void separate(const VectorBuilder &v, ArrayRef<Value> vectors, int64_t re
     SmallVector<Value> picked;
     for (size_t i = 0; i < vectors.size(); i += 2)
       picked.push_back(vector::ShuffleOp::create(v.builder(), v.getLoc(), vectors[i], vectors[i + 1], lanes[odd]));
-    separate(v, picked, remainder + odd * step, 2 * step, take);
+    separate(v, picked, parts, remainder + odd * step, 2 * step, take);
   }
 }
 
@@ -199,22 +227,51 @@ void MxFp4DotProducts::setLine(ArrayRef<MatrixRow> rows, Value line, int64_t gro
       vectors.push_back(offset < groups * MxFp4Decoder::groupSize
                             ? v.load(row.matrix, row.index(v.addIndex(first, v.index(offset))))
                             : v.zero());
-    separate(v, vectors, /*remainder=*/0, /*step=*/1, [&, token = token](Value vector, int64_t part) {
-      v.store(vector, inputs, inputIndex(line, token, part));
+    separate(v, vectors, parts, /*remainder=*/0, /*step=*/1, [&, token = token](ArrayRef<Value> picked, int64_t part) {
+      Value vector = pairs    ? v.packBf16(picked[0], picked[1])
+                     : rounds ? v.roundToBf16(picked[0])
+                              : picked[0];
+      vector::StoreOp::create(v.builder(), v.getLoc(), vector, inputs, inputIndex(line, token, part));
     });
   }
 }
 
 SmallVector<Value> MxFp4DotProducts::emitLine(ArrayRef<WeightRow> weights, Value line, int64_t groups,
                                               ValueRange sums) const {
-  int64_t count = weights.size();
-  bool scaleSums = tokens <= scaleSumsUpTo;
-  SmallVector<Value> codes, lineScales, next(sums), lineSums(sums.size());
+  SmallVector<Value> codes, lineScales;
   for (const WeightRow &row : weights) {
     codes.push_back(decoder.loadLine(row.weight, line, groups));
     lineScales.push_back(decoder.loadScales(row.scale, line));
   }
-  for (int64_t part = 0; part < MxFp4Decoder::parts; ++part) {
+  return pairs ? emitPairs(codes, lineScales, line, sums) : emitFloats(codes, lineScales, line, sums);
+}
+
+SmallVector<Value> MxFp4DotProducts::emitPairs(ArrayRef<Value> codes, ArrayRef<Value> lineScales, Value line,
+                                               ValueRange sums) const {
+  int64_t count = codes.size();
+  SmallVector<Value> next(sums), decoded;
+  for (Value rowCodes : codes)
+    for (int64_t part = 0; part < parts; ++part)
+      decoded.push_back(decoder.decodePairs(rowCodes, part));
+  for (int64_t t = 0; t < tokens; ++t) {
+    SmallVector<Value> lineSums(count, v.zero());
+    for (int64_t part = 0; part < parts; ++part) {
+      Value x = v.loadRaw(inputs, {inputIndex(line, t, part)}, 2 * v.lanes());
+      for (int64_t r = 0; r < count; ++r)
+        lineSums[r] = v.dotBf16(decoded[r * parts + part], x, lineSums[r]);
+    }
+    for (int64_t r = 0; r < count; ++r)
+      next[t * count + r] = v.fma(lineSums[r], lineScales[r], next[t * count + r]);
+  }
+  return next;
+}
+
+SmallVector<Value> MxFp4DotProducts::emitFloats(ArrayRef<Value> codes, ArrayRef<Value> lineScales, Value line,
+                                                ValueRange sums) const {
+  int64_t count = codes.size();
+  bool scaleSums = tokens <= scaleSumsUpTo;
+  SmallVector<Value> next(sums), lineSums(sums.size());
+  for (int64_t part = 0; part < parts; ++part) {
     SmallVector<Value> w;
     for (int64_t r = 0; r < count; ++r) {
       w.push_back(decoder.decode(codes[r], part));

@@ -11,6 +11,10 @@
 // match, the input rows are put into the same order once, before they meet all the weight rows. Four neighbouring lanes
 // belong to one group, so one vector of scales serves all eight vectors of a line.
 //
+// Products of bf16 pairs take the same line as 2 L words of 16 bits: shifted right by 4 i, word w looks up weight
+// 4 w + i as bf16. A pair of words adds up in lane w / 2, whose group is that of lane w / 2 above, so the sums of a
+// line are scaled by the same vector, in f32.
+//
 //===----------------------------------------------------------------------===//
 #ifndef K3_CODEGEN_CPU_MXFP4_H
 #define K3_CODEGEN_CPU_MXFP4_H
@@ -27,6 +31,8 @@ public:
   static constexpr int64_t parts = 8;
 
   explicit MxFp4Decoder(const VectorBuilder &v) : v(v) {}
+  /// The same where a vector is of bf16.
+  static constexpr int64_t pairParts = 4;
   int64_t lineBytes() const { return 4 * v.lanes(); }
   int64_t lineWeights() const { return parts * v.lanes(); }
   int64_t lineGroups() const { return lineWeights() / groupSize; }
@@ -35,6 +41,8 @@ public:
   Value loadLine(const MatrixRow &row, Value line, int64_t groups) const;
   /// Weights 8 l + `part` of a line.
   Value decode(Value codes, int64_t part) const;
+  /// Weights 4 w + `part` of a line as bf16; for targets that have products of pairs.
+  Value decodePairs(Value codes, int64_t part) const;
   /// Decodes the `groups` scales of row `from` (i8) into row `to` (f32).
   void decodeScales(const MatrixRow &from, const MatrixRow &to, int64_t groups) const;
   /// The decoded scales of a line, each in the lanes of its group.
@@ -49,8 +57,9 @@ private:
 
 class MxFp4DotProducts : public DotProducts {
 public:
-  /// `depth` is a multiple of 32. A call takes up to `maxWeights` weight rows.
-  MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights);
+  /// `depth` is a multiple of 32. A call takes up to `maxWeights` weight rows. `bf16Inputs`: inputs are rounded to bf16,
+  /// and multiplied as pairs where the target can.
+  MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs);
 
   ArrayRef<int64_t> getTokenBlocks() const override { return tokenBlocks; }
   int64_t getWeightRows(int64_t tokens) const override;
@@ -59,7 +68,10 @@ public:
 
 private:
   void setLine(ArrayRef<MatrixRow> rows, Value line, int64_t groups);
+  /// Adds the products of a line to the sums.
   SmallVector<Value> emitLine(ArrayRef<WeightRow> weights, Value line, int64_t groups, ValueRange sums) const;
+  SmallVector<Value> emitFloats(ArrayRef<Value> codes, ArrayRef<Value> scales, Value line, ValueRange sums) const;
+  SmallVector<Value> emitPairs(ArrayRef<Value> codes, ArrayRef<Value> scales, Value line, ValueRange sums) const;
   void prefetch(const WeightRow &row, Value line, int64_t stride) const;
   /// Where vector `part` of line `line` of an input row is.
   Value inputIndex(Value line, int64_t token, int64_t part) const;
@@ -67,6 +79,10 @@ private:
   VectorBuilder v;
   MxFp4Decoder decoder;
   int64_t depth;
+  /// Inputs are rounded to bf16, and the buffer of inputs is of bf16.
+  bool rounds, pairs;
+  /// Vectors of a line.
+  int64_t parts;
   SmallVector<int64_t> tokenBlocks;
   int64_t scaleSumsUpTo, tokens = 0;
   /// The input rows in the order of the weights, [lines, tokens, 8 L]; 0 beyond `depth`.

@@ -24,11 +24,11 @@ def K3ConfigureKernels : Pass<"k3-configure-kernels", "::mlir::func::FuncOp"> {
 def K3PlaceTemporaries : Pass<"k3-place-temporaries", "::mlir::func::FuncOp"> {
   let summary = "put bounded temporaries on the stack or in the workgroup's scratch memory";
   let description = [{
-    Kernels never allocate. Temporaries that fit the stack limit together become views of one `memref.alloca`, others
-    views of a scratch argument whose size is recorded as `k3.scratch_bytes`. A temporary without a constant bound is an
-    error.
+    Kernels never allocate. Temporaries, the smallest first, go to the stack as long as they fit its limit together, the
+    others become views of a scratch argument whose size is recorded as `k3.scratch_bytes`. A temporary without a constant
+    bound is an error.
   }];
-  let options = [Option<"stackLimit", "stack-limit", "int64_t", "32768", "bytes of stack a kernel may use">];
+  let options = [Option<"stackLimit", "stack-limit", "int64_t", "32768", "bytes of stack that temporaries may take">];
   let dependentDialects = ["::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
 }
 

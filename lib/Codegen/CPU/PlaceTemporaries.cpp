@@ -21,6 +21,13 @@ using namespace mlir::k3;
 static constexpr int64_t alignment = 64;
 
 namespace {
+struct Temporary {
+  memref::AllocOp alloc;
+  int64_t bytes;
+  size_t order;
+  int64_t offset = 0;
+};
+
 struct PlaceTemporaries : k3::impl::K3PlaceTemporariesBase<PlaceTemporaries> {
   using Base::Base;
   void runOnOperation() override {
@@ -31,51 +38,71 @@ struct PlaceTemporaries : k3::impl::K3PlaceTemporariesBase<PlaceTemporaries> {
 
   LogicalResult place(func::FuncOp func) {
     replaceCopies(func);
-    SmallVector<std::pair<memref::AllocOp, int64_t>> onStack, inScratch;
-    int64_t stackBytes = 0, scratchBytes = 0;
+    SmallVector<Temporary> all, ofDynamicSize, inScratch;
     WalkResult result = func.walk([&](memref::AllocOp alloc) {
       FailureOr<int64_t> bytes = getMaxBytes(alloc);
       if (failed(bytes) || !alloc.getType().getLayout().isIdentity())
         return WalkResult::interrupt();
-      int64_t aligned = llvm::alignTo(*bytes, alignment);
-      if (stackBytes + aligned <= stackLimit) {
-        onStack.push_back({alloc, stackBytes});
-        stackBytes += aligned;
-      } else {
-        inScratch.push_back({alloc, scratchBytes});
-        scratchBytes += aligned;
-      }
+      all.push_back({alloc, static_cast<int64_t>(llvm::alignTo(*bytes, alignment)), all.size()});
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
       return failure();
 
-    OpBuilder b = OpBuilder::atBlockBegin(&func.getBody().front());
-    auto bytesType = [&](int64_t size) { return MemRefType::get({size}, b.getI8Type()); };
-    if (stackBytes > 0) {
-      Value stack = memref::AllocaOp::create(b, func.getLoc(), bytesType(stackBytes), ValueRange(),
-                                             b.getI64IntegerAttr(alignment));
-      replaceAllocations(onStack, stack);
+    llvm::sort(all, [](const Temporary &x, const Temporary &y) {
+      return std::tie(x.bytes, x.order) < std::tie(y.bytes, y.order);
+    });
+    int64_t stackBytes = 0, dynamicBytes = 0, scratchBytes = 0;
+    auto append = [](SmallVector<Temporary> &list, int64_t &total, Temporary temporary) {
+      temporary.offset = total;
+      total += temporary.bytes;
+      list.push_back(temporary);
+    };
+    for (Temporary &temporary : all) {
+      if (stackBytes + temporary.bytes > stackLimit) {
+        append(inScratch, scratchBytes, temporary);
+        continue;
+      }
+      stackBytes += temporary.bytes;
+      if (!temporary.alloc.getType().hasStaticShape())
+        append(ofDynamicSize, dynamicBytes, temporary);
+      else // memory of its own, so that nothing else is mistaken for it
+        replace(temporary.alloc, createAlloca(func, temporary.alloc.getType()));
     }
+
+    Builder b(func.getContext());
+    auto bytesType = [&](int64_t size) { return MemRefType::get({size}, b.getI8Type()); };
+    if (dynamicBytes > 0)
+      replaceByViews(ofDynamicSize, createAlloca(func, bytesType(dynamicBytes)));
     if (scratchBytes > 0) {
       unsigned position = func.getNumArguments();
       auto attributes = b.getDictionaryAttr(b.getNamedAttr(scratchAttrName, b.getUnitAttr()));
       if (failed(func.insertArgument(position, bytesType(scratchBytes), attributes, func.getLoc())))
         return failure();
       func->setAttr(scratchBytesAttrName, b.getI64IntegerAttr(scratchBytes));
-      replaceAllocations(inScratch, func.getArgument(position));
+      replaceByViews(inScratch, func.getArgument(position));
     }
     func.walk([](memref::DeallocOp dealloc) { dealloc.erase(); });
     return success();
   }
 
-  static void replaceAllocations(ArrayRef<std::pair<memref::AllocOp, int64_t>> allocations, Value memory) {
-    for (auto [alloc, offset] : allocations) {
+  static Value createAlloca(func::FuncOp func, MemRefType type) {
+    OpBuilder b = OpBuilder::atBlockBegin(&func.getBody().front());
+    return memref::AllocaOp::create(b, func.getLoc(), type, ValueRange(), b.getI64IntegerAttr(alignment));
+  }
+
+  static void replace(memref::AllocOp alloc, Value memory) {
+    alloc.replaceAllUsesWith(memory);
+    alloc.erase();
+  }
+
+  static void replaceByViews(ArrayRef<Temporary> temporaries, Value memory) {
+    for (const Temporary &temporary : temporaries) {
+      memref::AllocOp alloc = temporary.alloc;
       OpBuilder b(alloc);
-      Value start = arith::ConstantIndexOp::create(b, alloc.getLoc(), offset);
-      Value view = memref::ViewOp::create(b, alloc.getLoc(), alloc.getType(), memory, start, alloc.getDynamicSizes());
-      alloc.replaceAllUsesWith(view);
-      alloc.erase();
+      Value start = arith::ConstantIndexOp::create(b, alloc.getLoc(), temporary.offset);
+      replace(alloc,
+              memref::ViewOp::create(b, alloc.getLoc(), alloc.getType(), memory, start, alloc.getDynamicSizes()));
     }
   }
 };

@@ -152,12 +152,13 @@ void VectorBuilder::storeScalar(Value value, Value memref, ValueRange indices) c
   memref::StoreOp::create(b, loc, value, memref, indices);
 }
 
-Value VectorBuilder::stackBuffer(ArrayRef<int64_t> shape, Type elementType) const {
+Value VectorBuilder::temporary(ArrayRef<int64_t> shape, Type elementType) const {
   OpBuilder::InsertionGuard guard(b);
   Operation *parent = b.getInsertionBlock()->getParentOp();
   auto func = isa<func::FuncOp>(parent) ? cast<func::FuncOp>(parent) : parent->getParentOfType<func::FuncOp>();
   b.setInsertionPointToStart(&func.getBody().front());
-  return memref::AllocaOp::create(b, loc, MemRefType::get(shape, elementType), ValueRange(), b.getI64IntegerAttr(64));
+  auto memory = MemRefType::get(shape, elementType ? elementType : b.getF32Type());
+  return memref::AllocOp::create(b, loc, memory, ValueRange(), b.getI64IntegerAttr(64));
 }
 
 Value VectorBuilder::mask(int64_t count) const {
@@ -172,16 +173,6 @@ void VectorBuilder::storeColumn(Value vector, Value memref, Value first, Value c
   for (int64_t lane = 0; lane < count; ++lane)
     storeScalar(vector::ExtractOp::create(b, loc, vector, ArrayRef<int64_t>{lane}), memref,
                 {addIndex(first, index(lane)), column});
-}
-
-Value VectorBuilder::scratch(ArrayRef<int64_t> shape) const {
-  OpBuilder::InsertionGuard guard(b);
-  Operation *parent = b.getInsertionBlock()->getParentOp();
-  auto func = dyn_cast<FunctionOpInterface>(parent);
-  if (!func)
-    func = parent->getParentOfType<FunctionOpInterface>();
-  b.setInsertionPointToStart(&func.getFunctionBody().front());
-  return memref::AllocaOp::create(b, loc, MemRefType::get(shape, b.getF32Type()), b.getI64IntegerAttr(64));
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,6 +193,27 @@ Value VectorBuilder::reduceMax(Value vector) const {
 
 Value VectorBuilder::extract(Value vector, int64_t lane) const {
   return vector::ExtractOp::create(b, loc, vector, ArrayRef<int64_t>{lane});
+}
+
+SmallVector<Value> VectorBuilder::transpose(ArrayRef<Value> rows) const {
+  assert(static_cast<int64_t>(rows.size()) == lanes() && "a square");
+  SmallVector<Value> square(rows);
+  // Every step exchanges the off-diagonal quarters of all squares of twice its size.
+  for (int64_t step = 1; step < lanes(); step *= 2)
+    for (int64_t row = 0; row < lanes(); ++row) {
+      if (row & step)
+        continue;
+      Value &upper = square[row], &lower = square[row + step];
+      SmallVector<int64_t> upperLanes, lowerLanes;
+      for (int64_t lane = 0; lane < lanes(); ++lane) {
+        upperLanes.push_back(lane & step ? lanes() + lane - step : lane);
+        lowerLanes.push_back(lane & step ? lanes() + lane : lane + step);
+      }
+      Value top = vector::ShuffleOp::create(b, loc, upper, lower, upperLanes);
+      lower = vector::ShuffleOp::create(b, loc, upper, lower, lowerLanes);
+      upper = top;
+    }
+  return square;
 }
 
 /// Lanes of x (index < lanes) and y (index - lanes) picked in every group of four.

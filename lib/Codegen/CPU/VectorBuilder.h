@@ -54,16 +54,15 @@ public:
   /// One element as f32.
   Value loadScalar(Value memref, ValueRange indices) const;
   void storeScalar(Value value, Value memref, ValueRange indices) const;
-  /// Memory on the stack for the whole call of the kernel.
-  Value stackBuffer(ArrayRef<int64_t> shape, Type elementType) const;
+  /// Memory for the whole call of the kernel, 64-byte aligned, of f32 if nothing else is said. The pass
+  /// k3-place-temporaries decides where it is.
+  Value temporary(ArrayRef<int64_t> shape, Type elementType = {}) const;
   /// Lanes below `count`.
   Value mask(int64_t count) const;
   Value mask(Value count) const;
 
   /// Writes lane l of the first `count` lanes to [first + l, column] of a matrix.
   void storeColumn(Value vector, Value memref, Value first, Value column, int64_t count) const;
-  /// f32 memory on the kernel's stack, 64-byte aligned, allocated once at the entry of the function.
-  Value scratch(ArrayRef<int64_t> shape) const;
 
   Value broadcast(Value scalar) const;
   Value reduceAdd(Value vector) const;
@@ -73,6 +72,8 @@ public:
   /// The sums over the lanes of any number of vectors, as scalars.
   SmallVector<Value> reduceAddAll(ArrayRef<Value> vectors) const;
   Value extract(Value vector, int64_t lane) const;
+  /// Rows and columns of a square of as many vectors as there are lanes exchanged.
+  SmallVector<Value> transpose(ArrayRef<Value> rows) const;
   /// A vector of bf16 bits (i16) to f32, and back with round to nearest even.
   Value widen(Value bits) const;
   Value narrow(Value vector) const;

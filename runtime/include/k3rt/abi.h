@@ -21,7 +21,10 @@ extern "C" {
 
 /*--- CPU kernels ----------------------------------------------------------------------------------------------------*/
 
-/* What a kernel call works on. Kernels never allocate and never call out. */
+/* Kernels never allocate and never call out, and a frame of theirs takes at most this much stack. */
+#define K3_KERNEL_STACK_BYTES 65536u
+
+/* What a kernel call works on. */
 typedef struct k3_kernel_args {
   /* One pointer per buffer parameter, in the order of the kernel's signature. A parameter that is an expert group gets
    * the address of an array with one pointer per expert. */

@@ -1,4 +1,4 @@
-// RUN: k3-opt %s --pass-pipeline='builtin.module(func.func(k3-convert-to-vector))' | FileCheck %s
+// RUN: k3-opt %s --pass-pipeline='builtin.module(builtin.module(func.func(k3-convert-to-vector)))' | FileCheck %s
 
 module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
   // An expert's matrix is reached through the table; experts without rows are not touched; codes are decoded in registers.
@@ -14,6 +14,21 @@ module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", fe
                             %y: memref<?x2x8xf32>) attributes {k3.kernel} {
     k3.latent_moe.grouped_contract ins(%x, %offsets, %perm, %w : memref<?x64xf32>, memref<5xi32>, memref<?x2xi32>, memref<4x8x32xi8>)
         scale(%s : memref<4x8x2xi8>) outs(%y : memref<?x2x8xf32>)
+    return
+  }
+}
+
+// With rounded inputs, codes become pairs of bf16 where the target multiplies these.
+module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "znver4", features = "">} {
+  // CHECK-LABEL: func.func private @pairs
+  // CHECK: "llvm.x86.avx512bf16.cvtne2ps2bf16.512"
+  // CHECK: "llvm.x86.avx512.permvar.hi.512"
+  // CHECK: "llvm.x86.avx512bf16.dpbf16ps.512"
+  // CHECK-NOT: permvar.sf
+  func.func private @pairs(%x: memref<?x128xf32>, %offsets: memref<5xi32>, %perm: memref<?x2xi32>, %w: memref<4x8x64xi8> {k3.expert_group},
+                           %s: memref<4x8x4xi8> {k3.expert_group}, %y: memref<?x2x8xf32>) attributes {k3.kernel} {
+    k3.latent_moe.grouped_contract ins(%x, %offsets, %perm, %w : memref<?x128xf32>, memref<5xi32>, memref<?x2xi32>, memref<4x8x64xi8>)
+        scale(%s : memref<4x8x4xi8>) outs(%y : memref<?x2x8xf32>) {bf16_x}
     return
   }
 }

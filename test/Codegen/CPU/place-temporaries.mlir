@@ -1,18 +1,23 @@
 // RUN: k3-opt %s --allow-unregistered-dialect --pass-pipeline='builtin.module(func.func(k3-place-temporaries{stack-limit=1024}))' --split-input-file --verify-diagnostics | FileCheck %s
 
-// 512 bytes fit the stack, 2048 do not.
+// The smallest ones fit the stack together.
 // CHECK-LABEL: func.func private @both
-// CHECK-SAME: %[[SCRATCH:[^:]*]]: memref<2048xi8> {k3.scratch})
-// CHECK-SAME: k3.scratch_bytes = 2048
-// CHECK: %[[STACK:.*]] = memref.alloca() {alignment = 64 : i64} : memref<512xi8>
-// CHECK: memref.view %[[STACK]][%{{.*}}][%{{.*}}] : memref<512xi8> to memref<?x16xf32>
-// CHECK: memref.view %[[SCRATCH]][%{{.*}}][] : memref<2048xi8> to memref<512xf32>
+// CHECK-SAME: %[[SCRATCH:[^:]*]]: memref<2624xi8> {k3.scratch})
+// CHECK-SAME: k3.scratch_bytes = 2624
+// CHECK-DAG: %[[STACK:.*]] = memref.alloca() {alignment = 64 : i64} : memref<512xi8>
+// CHECK-DAG: %[[OWN:.*]] = memref.alloca() {alignment = 64 : i64} : memref<128xf32>
+// CHECK: %[[C:.*]] = memref.view %[[SCRATCH]][%{{.*}}][] : memref<2624xi8> to memref<512xf32>
+// CHECK: %[[A:.*]] = memref.view %[[STACK]][%{{.*}}][%{{.*}}] : memref<512xi8> to memref<?x16xf32>
+// CHECK: %[[D:.*]] = memref.view %[[SCRATCH]][%{{.*}}][] : memref<2624xi8> to memref<130xf32>
+// CHECK: "test.use"(%[[A]], %[[OWN]], %[[C]], %[[D]])
 func.func private @both(%n: index, %out: memref<2xindex>) attributes {k3.kernel} {
   %c8 = arith.constant 8 : index
   %size = arith.minsi %n, %c8 : index
+  %c = memref.alloc() : memref<512xf32>
   %a = memref.alloc(%size) : memref<?x16xf32>
-  %b = memref.alloc() : memref<512xf32>
-  "test.use"(%a, %b) : (memref<?x16xf32>, memref<512xf32>) -> ()
+  %b = memref.alloc() : memref<128xf32>
+  %d = memref.alloc() : memref<130xf32>
+  "test.use"(%a, %b, %c, %d) : (memref<?x16xf32>, memref<128xf32>, memref<512xf32>, memref<130xf32>) -> ()
   return
 }
 

@@ -171,7 +171,7 @@ func.func @gather_rows_width(%ids: tensor<?xi32>, %table: tensor<32x8xbf16>, %ou
 // -----
 
 func.func @linear_c1(%x: tensor<?x8xf32>, %weight: tensor<16x8xf32>, %out: tensor<?x16xf32>) {
-  // expected-error @+1 {{'k3.linear' op expected a bf16 'weight' with 'bf16_x', got 'f32'}}
+  // expected-error @+1 {{'k3.linear' op expected a bf16 or MXFP4 'weight' with 'bf16_x', got 'f32'}}
   %0 = k3.linear ins(%x, %weight : tensor<?x8xf32>, tensor<16x8xf32>) outs(%out : tensor<?x16xf32>) {bf16_x}
       -> tensor<?x16xf32>
   return

@@ -236,6 +236,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RoutedExperts,
                                            GroupedCase{Form::mxfp4, 5, 2, 160, 33, true, true, nullptr, {}},
                                            GroupedCase{Form::mxfp4, 4, 1, 32, 16, false, false, nullptr, {0}},
                                            GroupedCase{Form::mxfp4, 3, 2, 1024, 7, false, false, "swiglu", {}},
+                                           GroupedCase{Form::mxfp4, 7, 3, 96, 40, false, true, "situ", {16}, true},
+                                           GroupedCase{Form::mxfp4, 5, 2, 160, 33, true, true, nullptr, {}, true},
+                                           GroupedCase{Form::mxfp4, 3, 2, 1024, 7, false, false, "swiglu", {}, true},
                                            GroupedCase{Form::bf16, 7, 3, 96, 40, false, true, "swiglu", {16}},
                                            GroupedCase{Form::bf16, 5, 2, 37, 33, true, true, nullptr, {}},
                                            GroupedCase{Form::bf16, 3, 2, 5, 3, false, false, "situ", {2}},
@@ -252,6 +255,7 @@ struct MxCase {
   Index k, n;
   bool accumulate;
   std::vector<Index> tiles;
+  bool bf16Inputs = false;
 };
 
 class MxProducts : public ::testing::TestWithParam<MxCase> {};
@@ -266,6 +270,8 @@ TEST_P(MxProducts, MatchesReference) {
     spec.in(Array::undefined("f32", {1, c.k}), {0}).in(weight).in(scales).out(Array::undefined("f32", {1, c.n}), {0});
     if (c.accumulate)
       spec.attr("accumulate");
+    if (c.bf16Inputs)
+      spec.attr("bf16_x");
     CompileOptions options;
     options.target = target;
     options.tiles = c.tiles;
@@ -277,7 +283,8 @@ TEST_P(MxProducts, MatchesReference) {
       Vec old = random.normal(rows * c.n);
       Array out = c.accumulate ? Array::f32({rows, c.n}, old) : Array::undefined("f32", {rows, c.n});
       kernel->run({x, weight, scales, out});
-      Vec expected = ref::mxLinear(x.values(), packed.data(), scale.data(), rows, c.k, c.n);
+      Vec inputs = c.bf16Inputs ? Array::bf16({rows, c.k}, x.values()).values() : x.values();
+      Vec expected = ref::mxLinear(inputs, packed.data(), scale.data(), rows, c.k, c.n);
       if (c.accumulate)
         expected = ref::add(expected, old);
       EXPECT_TRUE(isClose(out, expected, tolerance)) << target << ", " << rows << " rows";
@@ -287,10 +294,14 @@ TEST_P(MxProducts, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MxProducts,
                          ::testing::Values(MxCase{32, 1, false, {}}, MxCase{96, 50, true, {7, 16}},
-                                           MxCase{2048, 35, false, {}}, MxCase{64, 24, true, {0, 10}}));
+                                           MxCase{2048, 35, false, {}}, MxCase{64, 24, true, {0, 10}},
+                                           MxCase{96, 50, true, {7, 16}, true}, MxCase{2080, 35, false, {}, true}));
 
-// Every code with every scale, at even and at odd places, through the code for one and for many input rows.
-TEST(MxCodes, DecodesEveryCodeExactly) {
+class MxCodes : public ::testing::TestWithParam<bool> {};
+
+// Every code with every scale, at even and at odd places, through the code for one and for many input rows, with inputs
+// as they are and rounded to bf16.
+TEST_P(MxCodes, DecodesEveryCodeExactly) {
   const Index k = 32, n = 256;
   std::vector<std::uint8_t> packed(n * k / 2), scale(n);
   for (Index row = 0; row < n; ++row) {
@@ -308,6 +319,8 @@ TEST(MxCodes, DecodesEveryCodeExactly) {
   for (const std::string &target : runnableTargets()) {
     KernelSpec spec("k3.mx.contract");
     spec.in(Array::undefined("f32", {1, k}), {0}).in(weight).in(scales).out(Array::undefined("f32", {1, n}), {0});
+    if (GetParam())
+      spec.attr("bf16_x");
     CompileOptions options;
     options.target = target;
     auto kernel = spec.compile(options);
@@ -329,5 +342,8 @@ TEST(MxCodes, DecodesEveryCodeExactly) {
       check(i, 1);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Inputs, MxCodes, ::testing::Bool(),
+                         [](const auto &info) { return info.param ? "Rounded" : "AsTheyAre"; });
 
 } // namespace

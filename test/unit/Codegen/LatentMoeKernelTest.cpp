@@ -19,6 +19,7 @@ struct ExpertCase {
   std::string weight; ///< "mxfp4", "bf16" or "f32"
   bool fused, situ, perSlot, table;
   Index experts, topK, k, n;
+  bool bf16Inputs = false;
 };
 
 class GroupedContract : public ::testing::TestWithParam<ExpertCase> {};
@@ -104,6 +105,8 @@ void check(const ExpertCase &c, const CompileOptions &options) {
     if (c.fused)
       spec.attr(c.situ ? "activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64"
                        : "activation = #k3.activation<swiglu>");
+    if (c.bf16Inputs)
+      spec.attr("bf16_x");
   }
   auto kernel = spec.compile(options);
   if (!kernel)
@@ -125,7 +128,8 @@ void check(const ExpertCase &c, const CompileOptions &options) {
 
       auto product = [&](const Experts &experts) {
         std::vector<ref::View> views(experts.values.begin(), experts.values.end());
-        return ref::groupedContract(x.values(), p, views, c.topK, c.k, c.n);
+        Vec inputs = c.bf16Inputs ? Array::bf16(x.shape(), x.values()).values() : x.values();
+        return ref::groupedContract(inputs, p, views, c.topK, c.k, c.n);
       };
       Vec expected = product(gate);
       if (c.fused)
@@ -148,7 +152,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GroupedContract,
                                            ExpertCase{"mxfp4", true, false, false, false, 5, 3, 32, 7},
                                            ExpertCase{"bf16", true, false, false, true, 8, 4, 50, 33},
                                            ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9},
-                                           ExpertCase{"f32", true, true, false, true, 7, 2, 19, 5}));
+                                           ExpertCase{"f32", true, true, false, true, 7, 2, 19, 5},
+                                           ExpertCase{"mxfp4", true, true, false, false, 5, 2, 160, 9, true},
+                                           ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9, true}));
 
 /// Every code with every scale, through the whole path from bytes to products.
 TEST(MxContract, DecodesAllCodesAndScales) {
@@ -190,7 +196,7 @@ TEST(MxContract, DecodesAllCodesAndScales) {
 
 struct MxCase {
   Index k, n;
-  bool accumulate;
+  bool accumulate, bf16Inputs = false;
 };
 class MxContract : public ::testing::TestWithParam<MxCase> {};
 
@@ -205,6 +211,8 @@ TEST_P(MxContract, MatchesReference) {
     spec.in(x0, {0}).in(weight).in(scale).out(Array::undefined("f32", {1, c.n}), {0});
     if (c.accumulate)
       spec.attr("accumulate");
+    if (c.bf16Inputs)
+      spec.attr("bf16_x");
     auto kernel = spec.compile(way);
     ASSERT_TRUE(kernel);
     for (Index rows : {0, 1, 3, 9, 65}) {
@@ -212,7 +220,8 @@ TEST_P(MxContract, MatchesReference) {
       Vec old = random.normal(rows * c.n);
       Array out = c.accumulate ? Array::f32({rows, c.n}, old) : Array::undefined("f32", {rows, c.n});
       kernel->run({x, weight, scale, out});
-      Vec expected = ref::mxLinear(x.values(), codes.data(), scales.data(), rows, c.k, c.n);
+      Vec inputs = c.bf16Inputs ? Array::bf16({rows, c.k}, x.values()).values() : x.values();
+      Vec expected = ref::mxLinear(inputs, codes.data(), scales.data(), rows, c.k, c.n);
       if (c.accumulate)
         expected = ref::add(expected, old);
       EXPECT_TRUE(isClose(out, expected, tolerance)) << way << ", " << rows << " rows";
@@ -221,7 +230,8 @@ TEST_P(MxContract, MatchesReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MxContract,
-                         ::testing::Values(MxCase{32, 1, false}, MxCase{96, 37, true}, MxCase{2304, 16, false}));
+                         ::testing::Values(MxCase{32, 1, false}, MxCase{96, 37, true}, MxCase{2304, 16, false},
+                                           MxCase{96, 37, true, true}));
 
 //===----------------------------------------------------------------------===//
 // Routing
