@@ -3,68 +3,40 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-// The fixtures are not part of the project: they are read from ../shared/third-party/ops where present (K3_SHARED_DIR
-// names another place for ../shared), and the tests are skipped where not. They were made in float by another
-// implementation, and so are the compiled ops: tolerances are those of two float sums.
+// The compiled ops compute in float as the fixtures did: tolerances are those of two float sums.
 //
 //===----------------------------------------------------------------------===//
 #include "test/unit/Codegen/KernelHarness.h"
-
-#include <nlohmann/json.hpp>
+#include "test/unit/Support/Fixtures.h"
 
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 
 using namespace k3;
 using namespace k3::test;
-using nlohmann::json;
 
 namespace {
 
 using Ints = std::vector<std::int32_t>;
 
-class FixtureKernel : public ::testing::Test {
+class FixtureKernel : public FixtureTest {
 protected:
-  json fixture;
-
   void SetUp() override {
     if (exporting())
       GTEST_SKIP() << "the same ops have cases with values of lib/Reference";
   }
 
-  bool open(const std::string &name) {
-    const char *given = std::getenv("K3_SHARED_DIR");
-    std::string source = K3_SOURCE_DIR;
-    for (const std::string &shared :
-         {std::string(given ? given : ""), source + "/../shared", source + "/../../shared"}) {
-      std::ifstream file(shared + "/third-party/ops/" + name + ".json");
-      if (!file)
-        continue;
-      fixture = json::parse(file, nullptr, false);
-      return fixture.is_object();
-    }
-    return false;
-  }
-  Vec values(const std::string &key) const { return fixture.at(key).at("data").get<Vec>(); }
-  Index dim(const std::string &key, Index axis) const { return fixture.at(key).at("shape").at(axis).get<Index>(); }
-  Index integer(const std::string &key) const { return fixture.at(key).get<Index>(); }
   /// A number as an f64 attribute.
   std::string f64(const std::string &name, double value) const {
     char text[64];
     std::snprintf(text, sizeof text, "%s = %.17e : f64", name.c_str(), value);
     return text;
   }
-  std::string f64(const std::string &key) const { return f64(key, fixture.at(key).get<double>()); }
+  std::string f64(const std::string &key) const { return f64(key, number(key)); }
 };
 
 Array undefined(Shape shape) { return Array::undefined("f32", std::move(shape)); }
 
 } // namespace
-
-#define OPEN_OR_SKIP(NAME)                                                                                             \
-  if (!open(NAME))                                                                                                     \
-  GTEST_SKIP() << NAME << ".json is not here: set K3_SHARED_DIR to run this test"
 
 TEST_F(FixtureKernel, RmsNorm) {
   OPEN_OR_SKIP("rmsnorm");
@@ -134,7 +106,7 @@ TEST_F(FixtureKernel, KdaRecurrence) {
   spec.in(undefined({1, H, K}), {0}).in(undefined({1, H, K}), {0}).in(undefined({1, H, V}), {0});
   spec.in(undefined({1, H}), {0}).in(Array::i32({1}, {0}), {0}).optional("g", undefined({1, H, K}), {0});
   spec.out(undefined({1, H, V}), {0}).out(undefined({1, H, V, K}), {0});
-  auto kernel = spec.attr(f64("scale", fixture.at("q_scale").get<double>())).attr("l2norm = false")
+  auto kernel = spec.attr(f64("scale", number("q_scale"))).attr("l2norm = false")
                     .attr("delta = true").compile({});
   ASSERT_TRUE(kernel);
   Array state = Array::f32({1, H, V, K}, Vec(H * V * K)), slots = Array::i32({1}, {0});
@@ -178,10 +150,7 @@ TEST_F(FixtureKernel, Router) {
 TEST_F(FixtureKernel, AttnRes) {
   OPEN_OR_SKIP("attnres");
   Index T = dim("block_residual", 0), n = dim("block_residual", 1), d = dim("block_residual", 2);
-  Vec tokenMajor = values("block_residual"), stream, partial = values("prefix_sum");
-  for (Index s = 0; s < n; ++s)
-    for (Index t = 0; t < T; ++t)
-      stream.insert(stream.end(), tokenMajor.begin() + (t * n + s) * d, tokenMajor.begin() + (t * n + s + 1) * d);
+  Vec stream = slotMajor(values("block_residual"), T, n, d), partial = values("prefix_sum");
   stream.insert(stream.end(), partial.begin(), partial.end());
   Array sources = Array::f32({n + 1, T, d}, stream), norm = Array::f32({d}, values("norm_weight"));
   Array proj = Array::f32({1, d}, values("proj_weight")), out = undefined({T, d});

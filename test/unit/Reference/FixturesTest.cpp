@@ -2,59 +2,22 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-// The fixtures are not part of the project: they are read from ../shared/third-party/ops where present (K3_SHARED_DIR
-// names another place for ../shared), and the tests are skipped where not. They were made in float, so the tolerances
-// are those of float sums.
 #include "TestSupport.h"
 #include "lib/Reference/AttnRes.h"
 #include "lib/Reference/Kda.h"
 #include "lib/Reference/ModelReference.h"
 #include "lib/Reference/MxFp4.h"
-
-#include <nlohmann/json.hpp>
-
-#include <cstdlib>
-#include <fstream>
+#include "test/unit/Support/Fixtures.h"
 
 using namespace k3::ref;
 using namespace k3::ref::test;
-using nlohmann::json;
+using k3::test::slotMajor;
 
 using Ints = std::vector<std::int32_t>;
 
 namespace {
-class Fixtures : public ::testing::Test {
-protected:
-  json fixture;
-
-  /// Loads NAME.json; false where the fixtures are absent.
-  bool open(const std::string &name) {
-    const char *given = std::getenv("K3_SHARED_DIR");
-    std::string source = K3_SOURCE_DIR;
-    for (const std::string &shared :
-         {std::string(given ? given : ""), source + "/../shared", source + "/../../shared"}) {
-      std::ifstream file(shared + "/third-party/ops/" + name + ".json");
-      if (!file)
-        continue;
-      fixture = json::parse(file, nullptr, false);
-      EXPECT_TRUE(fixture.is_object()) << shared;
-      return fixture.is_object();
-    }
-    return false;
-  }
-  Vec values(const std::string &key) const { return fixture.at(key).at("data").get<Vec>(); }
-  Index integer(const std::string &key) const { return fixture.at(key).get<Index>(); }
-  double number(const std::string &key) const { return fixture.at(key).get<double>(); }
-  std::vector<Index> shape(const std::string &key) const {
-    return fixture.at(key).at("shape").get<std::vector<Index>>();
-  }
-  Index dim(const std::string &key, Index axis) const { return shape(key)[axis]; }
-};
+class Fixtures : public k3::test::FixtureTest {};
 } // namespace
-
-#define OPEN_OR_SKIP(NAME)                                                                                             \
-  if (!open(NAME))                                                                                                     \
-  GTEST_SKIP() << NAME << ".json is not here: set K3_SHARED_DIR to run this test"
 
 TEST_F(Fixtures, RmsNorm) {
   OPEN_OR_SKIP("rmsnorm");
@@ -126,15 +89,6 @@ TEST_F(Fixtures, Router) {
   Vec ids(r.ids.begin(), r.ids.end());
   EXPECT_EQ(ids, values("topk_idx"));
   EXPECT_LT(maxDifference(r.weights, values("topk_weight")), 1e-6);
-}
-
-/// [T, slots, d] as the fixtures have it -> [slots, T, d].
-static Vec slotMajor(const Vec &tokenMajor, Index tokens, Index slots, Index dim) {
-  Vec out;
-  for (Index s = 0; s < slots; ++s)
-    for (Index t = 0; t < tokens; ++t)
-      out.insert(out.end(), tokenMajor.begin() + (t * slots + s) * dim, tokenMajor.begin() + (t * slots + s + 1) * dim);
-  return out;
 }
 
 TEST_F(Fixtures, AttnRes) {
