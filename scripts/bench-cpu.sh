@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures layers and single kernels of both model families at full width, on made-up weights: four layers of
-# Kimi-Linear, and one layer of each kind of Kimi K3. Arguments are passed to k3-bench. The models have fewer experts
-# than the published ones, so that they fit into 16 GiB; a token chooses as many as there. Tables go to standard output,
-# JSON to build/bench/. K3_BIN: folder of the tools, instead of setting up and building.
+# Kimi-Linear, and one layer of each kind of Kimi K3. Prefill is measured twice: with f32 products and with bf16 products
+# (--products=bf16), which change nothing in decode. Arguments are passed to k3-bench. The models have fewer experts than
+# the published ones, so that they fit into 16 GiB; a token chooses as many as there. Tables go to standard output, JSON to
+# build/bench/. K3_BIN: folder of the tools, instead of setting up and building.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${K3_BIN:-}" ]; then source scripts/setup.sh; fi
@@ -45,23 +46,29 @@ for m in json.load(open(sys.argv[1])):
 PY
 }
 
-# measure NAME SOURCE VOCAB [k3-bench options]
+# measure NAME PRODUCTS [k3-bench options]: the slice in build/bench/NAME.json, compiled with --products=PRODUCTS.
 measure() {
-  local name=$1 config=$out/$1.json artifact=$out/$1.k3a
-  slice "$2" "$config.new" "$3"
+  local name=$1 artifact=$out/$1-$2.k3a
   # Compiling takes a while: only if something changed.
-  if ! cmp -s "$config.new" "$config" || [ ! -f "$artifact" ] || [ "$bin/k3-compile" -nt "$artifact" ]; then
+  if [ ! "$artifact" -nt "$out/$name.json" ] || [ "$bin/k3-compile" -nt "$artifact" ]; then
     rm -f "$artifact"
-    mv "$config.new" "$config"
-    "$bin/k3-compile" --no-weights --config "$config" -o "$artifact"
+    "$bin/k3-compile" --no-weights --config "$out/$name.json" --products="$2" -o "$artifact"
   fi
-  rm -f "$config.new"
   for suite in cpu-layers cpu-ops; do
-    echo "== $name, $suite"
-    "$bin/k3-bench" "$artifact" --suite "$suite" --random-weights 1 --json "${@:4}" >"$out/$name-$suite.json"
-    table "$out/$name-$suite.json"
+    echo "== $name, $2 products, $suite"
+    "$bin/k3-bench" "$artifact" --suite "$suite" --random-weights 1 --json "${@:3}" >"$out/$name-$2-$suite.json"
+    table "$out/$name-$2-$suite.json"
   done
 }
 
-measure kimi-linear-slice test/configs/kimi-linear-48b/config.json 0 "$@"
-measure kimi-k3-slice test/configs/kimi-k3/config.json 16384 "$@"
+# model NAME SOURCE VOCAB [k3-bench options]
+model() {
+  slice "$2" "$out/$1.json.new" "$3"
+  cmp -s "$out/$1.json.new" "$out/$1.json" || mv "$out/$1.json.new" "$out/$1.json"
+  rm -f "$out/$1.json.new"
+  measure "$1" f32 "${@:4}"
+  measure "$1" bf16 --decode-batch 0 "${@:4}"
+}
+
+model kimi-linear-slice test/configs/kimi-linear-48b/config.json 0 "$@"
+model kimi-k3-slice test/configs/kimi-k3/config.json 16384 "$@"

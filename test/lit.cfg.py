@@ -15,6 +15,7 @@ config.environment["PATH"] = os.pathsep.join(
 config.substitutions.append(("%mlir_lib_dir", os.path.join(config.llvm_tools_dir, "..", "lib")))
 config.substitutions.append(("%models", os.path.join(config.k3_src_root, "models")))
 config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test", "golden")))
+config.substitutions.append(("%reference", os.path.join(config.k3_obj_root, "docs")))
 config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))
 
 

@@ -5,6 +5,12 @@
 #include "lib/Support/Registration.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "llvm/Support/CommandLine.h"
+
+static llvm::cl::extrahelp usage(R"(
+A language server for .mlir files with k3 ops: diagnostics, types, definitions. Editors start it and talk to it over
+standard input and output; give them its path as their MLIR server (in Visual Studio Code: mlir.server_path).
+)");
 
 int main(int argc, char **argv) {
   mlir::k3::setVersionPrinter("k3-lsp-server");

@@ -11,6 +11,18 @@
 #include "lib/Transforms/Program/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/CommandLine.h"
+
+static llvm::cl::extrahelp examples(R"(
+Runs passes and stages on a file of IR and prints the result. Those of k3c begin with k3-.
+
+  k3-compile MODEL_DIR --stop-after=import -o model.mlir      a file to begin with
+  k3-opt model.mlir --k3-model-pipeline --k3-structured-pipeline
+                                                              stages, one after the other
+  k3-opt structured.mlir --k3-fuse-moe                        one pass
+  k3-opt structured.mlir --k3-fuse-pipeline --mlir-print-ir-after-change
+                                                              what every pass of a stage changes
+)");
 
 int main(int argc, char **argv) {
   mlir::k3::setVersionPrinter("k3-opt");

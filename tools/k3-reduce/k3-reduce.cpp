@@ -11,6 +11,14 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 #include "tools/k3-reduce/ReduceOps.h"
+#include "llvm/Support/CommandLine.h"
+
+static llvm::cl::extrahelp examples(R"(
+Makes a file of IR smaller as long as a script finds it interesting, which it says with exit code 1.
+
+  k3-reduce big.mlir --k3-reduce-ops=test=./test.sh -o small.mlir
+  where test.sh is, for instance:   k3-opt "$1" --k3-fuse-pipeline 2>&1 | grep -q "expected" && exit 1 || exit 0
+)");
 
 int main(int argc, char **argv) {
   mlir::k3::setVersionPrinter("k3-reduce");

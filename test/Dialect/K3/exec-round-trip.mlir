@@ -1,4 +1,5 @@
 // RUN: k3-opt %s --verify-roundtrip | FileCheck %s
+// RUN: k3-opt %s -o %t.mlir && k3-opt %s --canonicalize --cse --symbol-dce -o %t.simple.mlir && cmp %t.mlir %t.simple.mlir
 
 // CHECK: k3.exec.executable @cpu target(<arch = "x86-64", cpu = "znver4", features = "+avx512f">) elf(dense<[127, 69, 76, 70]> : tensor<4xi8>)
 k3.exec.executable @cpu target(<arch = "x86-64", cpu = "znver4", features = "+avx512f">) elf(dense<[127, 69, 76, 70]> : tensor<4xi8>)

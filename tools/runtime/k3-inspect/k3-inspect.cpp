@@ -12,9 +12,12 @@
 using k3rt::Status;
 
 static const char help[] =
-    R"(usage: k3-inspect MODEL.k3a [options]
+    R"(Shows what is in an artifact, or in a self-contained executable.
 
-Shows what is in an artifact, or in a self-contained executable.
+Usage:
+  k3-inspect MODEL.k3a                        model, code, weights, states, programs in short
+  k3-inspect MODEL.k3a --program=decode       every dispatch of a decode step
+  k3-inspect MODEL.k3a --check                is it whole, and does it run here?
 
   --json              as JSON instead of lines
   --program=PHASE     only one program: prefill or decode
@@ -22,14 +25,14 @@ Shows what is in an artifact, or in a self-contained executable.
   --dot               a program's dispatches as a Graphviz graph (with --program)
   --check             verify all hashes, the weight files and this CPU instead
   --weights-dir=DIR   where the weight files are (with --check)
-  --help
+  --help, --version
 )";
 
 namespace {
 
 struct Options {
   std::string path, weightsDir;
-  bool json = false, dot = false, check = false, help = false;
+  bool json = false, dot = false, check = false, help = false, version = false;
   k3inspect::Selection program;
 };
 
@@ -68,6 +71,8 @@ static Status parse(int argc, char **argv, Options &options) {
       options.check = true;
     } else if (argument == "--help" || argument == "-h") {
       options.help = true;
+    } else if (argument == "--version") {
+      options.version = true;
     } else if (takeValue("--weights-dir", argc, argv, i, value)) {
       options.weightsDir = value;
     } else if (takeValue("--program", argc, argv, i, value)) {
@@ -84,7 +89,7 @@ static Status parse(int argc, char **argv, Options &options) {
       options.path = argument;
     }
   }
-  if (options.help)
+  if (options.help || options.version)
     return Status();
   if (options.path.empty())
     return invalid("no file (see --help)");
@@ -132,6 +137,9 @@ int main(int argc, char **argv) {
   Status status = parse(argc, argv, options);
   if (status.ok() && options.help)
     output = help;
+  else if (status.ok() && options.version)
+    output = "k3-inspect " K3_VERSION " (C API " +
+             std::to_string(k3rt_api_version()) + ")\n";
   else if (status.ok())
     status = inspect(options, output);
   fwrite(output.data(), 1, output.size(), stdout);
