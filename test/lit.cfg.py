@@ -16,6 +16,8 @@ config.substitutions.append(("%mlir_lib_dir", os.path.join(config.llvm_tools_dir
 config.substitutions.append(("%models", os.path.join(config.k3_src_root, "models")))
 config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test", "golden")))
 config.substitutions.append(("%reference", os.path.join(config.k3_obj_root, "docs")))
+# A folder with a CUDA driver that needs no GPU and knows the toy model's kernels.
+config.substitutions.append(("%fake_cuda", os.path.join(config.k3_obj_root, "test", "unit", "Runtime", "fake-cuda")))
 config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))
 
 

@@ -31,8 +31,8 @@ typedef enum k3rt_status {
   K3RT_OK = 0,
   K3RT_INVALID_ARGUMENT = 1, /* the caller's mistake: bad token id, unknown sequence, wrong size */
   K3RT_BAD_ARTIFACT = 2,     /* not an artifact, truncated, corrupt, other version */
-  K3RT_UNSUPPORTED = 3,      /* this CPU lacks what the artifact was compiled for */
-  K3RT_OUT_OF_MEMORY = 4,    /* memory limit, state slots or cache pages exhausted */
+  K3RT_UNSUPPORTED = 3,      /* this CPU or GPU, or its driver, lacks what the artifact was compiled for */
+  K3RT_OUT_OF_MEMORY = 4,    /* memory limit, GPU memory, state slots or cache pages exhausted */
   K3RT_IO_ERROR = 5,
   K3RT_NON_FINITE = 6,       /* NaN or infinity in a sequence's values or logits */
   K3RT_INTERNAL = 7
@@ -52,7 +52,8 @@ typedef void (*k3rt_progress_fn)(void *user, uint64_t done, uint64_t total);
 typedef struct k3rt_engine_options {
   size_t size;
   uint32_t threads;         /* 0 = all cores this process may use */
-  uint64_t memory_limit;    /* bytes for arena, states, caches and a row of logits per sequence; 0 = what fits `max_sequences` and `max_context` */
+  uint64_t memory_limit;    /* bytes for arena, states, caches and a row of logits per sequence, on a GPU of its memory and
+                               for weights too; 0 = what fits `max_sequences` and `max_context` */
   uint32_t max_sequences;   /* live sequences; 0 = 4 */
   uint64_t max_context;     /* tokens per sequence the cache is sized for; 0 = 4096 or the model's maximum */
   uint32_t prefill_window;  /* rows per prefill step, 1 .. the artifact's max_tokens; 0 = that maximum */
@@ -62,7 +63,7 @@ typedef struct k3rt_engine_options {
   uint64_t snapshot_limit;  /* bytes for snapshots, which memory_limit does not count; 0 = no limit */
   uint64_t random_weights;  /* nonzero: no weight is read, all are made up in memory from this seed, which memory_limit
                                does not count. For measuring; the only way to run an artifact without weights */
-  k3rt_progress_fn progress; /* called while weights are made up or their hashes checked; NULL = not */
+  k3rt_progress_fn progress; /* called while weights are made up, their hashes checked, or sent to a GPU; NULL = not */
   void *progress_user;
   uint64_t prefix_cache_bytes; /* for states of prefixes (k3rt_prefix_store): copies, and the cache pages they hold;
                                   copies are outside memory_limit. 0 = none are kept */
@@ -73,6 +74,9 @@ typedef struct k3rt_engine_options {
                                 first wrote NaN or infinity; only on the CPU, and slow (debugging) */
   const char *trap_folder;   /* with trap_nonfinite: where such steps are written, each into a folder of its own with the
                                 states before it (k3-run replay runs it again); NULL = nowhere */
+  const char *device;          /* "cpu", or "cuda:0" for the first NVIDIA GPU; NULL = "cpu" */
+  int32_t no_graph;            /* GPU, nonzero: decode launches kernel by kernel instead of as a graph (debugging);
+                                  results are the same */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -106,7 +110,7 @@ typedef struct k3rt_memory_plan {
   uint64_t weight_bytes; /* of all weights */
   uint64_t arena_bytes;  /* largest program */
   uint64_t state_pool_bytes, kv_pool_bytes; /* for the options given */
-  uint64_t total_bytes;   /* for the options given: all that memory_limit counts */
+  uint64_t total_bytes;   /* for the options given: all that memory_limit counts, on a GPU weights included */
   uint64_t model_context; /* most tokens of a sequence; 0 = no limit */
 } k3rt_memory_plan;
 k3rt_status k3rt_plan_open(const char *path, uint64_t offset, const k3rt_engine_options *options,
@@ -366,6 +370,20 @@ typedef struct k3rt_stats {
   uint64_t unused_rows;    /* rows of used pages that no token is in: all the fragmentation that there is */
 } k3rt_stats;
 k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats);
+
+/* The processor an engine runs on. On the CPU only the name is filled. */
+typedef struct k3rt_device_info {
+  size_t size;
+  const char *name;                                 /* "cpu", "cuda:0" */
+  const char *model;                                /* "NVIDIA H200" */
+  uint32_t capability_major, capability_minor;      /* CUDA's */
+  uint32_t multiprocessors;
+  double clock_hz, memory_bytes_per_second;         /* the highest, by the driver's word */
+  uint64_t total_bytes, free_bytes;                 /* of its memory, now and for anyone */
+  uint64_t open_free_bytes;                         /* free when the engine began to open */
+  uint64_t planned_bytes, allocated_bytes;          /* for and by this engine */
+} k3rt_device_info;
+k3rt_status k3rt_device_info_get(k3rt_engine *engine, k3rt_device_info *out_info);
 
 /* Called after every group of dispatches for each buffer they wrote, and after every layer for "out" (the residual's
  * partial sum [T, hidden]). `layer` is -1 outside layers. Data are valid during the call only. */

@@ -5,6 +5,7 @@
 #include "runtime/src/artifact/Artifact.h"
 #include "k3rt/abi.h"
 #include "runtime/src/artifact/CheckArtifact.h"
+#include "runtime/src/artifact/Programs.h"
 #include "runtime/src/base/Hash.h"
 
 #include <cstddef>
@@ -113,6 +114,12 @@ Status Artifact::checkBlob(const k3::artifact::Blob &blob,
   return makeError(K3RT_BAD_ARTIFACT,
                    "%s: %s is damaged (its hash does not match)",
                    filePath.c_str(), what);
+}
+
+Status Artifact::checkFor(const DeviceName &device) const {
+  Status status = checkHasPrograms(*root, device);
+  return status.ok() ? status
+                     : Status(status.code(), filePath + ": " + status.message());
 }
 
 Status Artifact::checkBlobs() const {

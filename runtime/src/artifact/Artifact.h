@@ -6,6 +6,7 @@
 #define K3RT_ARTIFACT_ARTIFACT_H
 
 #include "runtime/schemas/k3_artifact_generated.h"
+#include "runtime/src/base/DeviceName.h"
 #include "runtime/src/base/MappedFile.h"
 
 namespace k3rt {
@@ -33,6 +34,9 @@ public:
   Status checkBlobs() const;
   /// One blob, named `what` in messages. A hash of 0 is not checked.
   Status checkBlob(const k3::artifact::Blob &blob, const char *what) const;
+
+  /// Whether it has programs for `device`; K3RT_UNSUPPORTED.
+  Status checkFor(const DeviceName &device) const;
 
   void willNeed(uint64_t offset, uint64_t bytes) const {
     file.willNeed(begin + offset, bytes);

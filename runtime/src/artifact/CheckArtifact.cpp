@@ -8,6 +8,7 @@
 #include "runtime/src/artifact/CheckArtifact.h"
 #include "k3rt/abi.h"
 #include "runtime/src/artifact/DType.h"
+#include "runtime/src/artifact/GpuChip.h"
 #include "runtime/src/artifact/Inputs.h"
 #include "runtime/src/base/Memory.h"
 
@@ -31,6 +32,18 @@ constexpr uint64_t maxBytes = uint64_t(1) << 48;
 constexpr uint64_t maxScratch = uint64_t(1) << 30;
 constexpr uint32_t maxParameters = 256;
 constexpr uint32_t maxLayers = 4096;
+
+// Limits of CUDA.
+constexpr uint32_t maxBlockThreads = 1024;
+constexpr uint32_t maxBlockSharedBytes = 227 << 10;
+constexpr uint32_t maxClusterBlocks = 16;
+constexpr int64_t maxGridX = INT32_MAX - int64_t(maxClusterBlocks);
+constexpr int64_t maxGridYZ = 65535;
+constexpr uint32_t maxKernelParameterBytes = 4096;
+constexpr uint32_t tensorMapBytes = 128;
+constexpr uint32_t maxTensorMapRank = 5;
+constexpr uint32_t maxBoxSize = 256;
+constexpr uint64_t tensorMapAlignment = 16;
 
 __attribute__((format(printf, 1, 2))) Status bad(const char *format, ...) {
   va_list arguments;
@@ -121,6 +134,9 @@ private:
   Status checkBlob(const schema::Blob *blob);
   Status checkExecutables();
   Status checkKernels();
+  Status checkKernel(const schema::Kernel &kernel);
+  Status checkLaunch(const schema::Launch &launch);
+  Status checkTensorMap(const schema::TensorMap &map);
   Status checkFiles();
   Status checkWeight(const schema::Weight &weight);
   Status checkWeightRange(const schema::Weight &weight, int32_t file,
@@ -166,6 +182,10 @@ private:
   Status checkGroups(const Groups *groups, const Kind *kind);
   Status checkDispatch(const schema::Dispatch &dispatch, const Kind *kind,
                        int64_t &tiles);
+  Status checkCudaDispatch(const schema::Dispatch &dispatch,
+                           const schema::Launch &launch, const Kind *kind);
+  Status checkTensorMap(const schema::TensorMap &map,
+                        const schema::Dispatch &dispatch, const Kind *kind);
   Status checkBinding(const schema::Binding &binding, const Kind *kind);
   Status checkScalar(const schema::Scalar &scalar, const Kind *kind);
 
@@ -228,8 +248,15 @@ Status Checker::checkBlob(const schema::Blob *blob) {
 Status Checker::checkExecutables() {
   for (uint32_t i = 0; i < sizeOf(index.executables()); ++i) {
     const schema::Executable &executable = *index.executables()->Get(i);
+    if (executable.kind() > schema::ExecutableKind::MAX)
+      return bad("executable %u: unknown kind %u", i,
+                 unsigned(executable.kind()));
     if (!executable.arch())
       return bad("executable %u: no arch", i);
+    if (executable.kind() == schema::ExecutableKind::Cubin &&
+        (!executable.cpu() || !parseGpuChip(executable.cpu()->string_view())))
+      return bad("executable %u: a cubin for %s, not for a chip like sm_90a", i,
+                 text(executable.cpu()).c_str());
     K3RT_CHECK_AT(checkBlob(executable.blob()), "executable %u", i);
   }
   return Status();
@@ -238,15 +265,66 @@ Status Checker::checkExecutables() {
 Status Checker::checkKernels() {
   for (uint32_t i = 0; i < sizeOf(index.kernels()); ++i) {
     const schema::Kernel &kernel = *index.kernels()->Get(i);
-    if (kernel.executable() >= sizeOf(index.executables()))
-      return bad("kernel %u %s: executable %u of %u", i,
-                 text(kernel.name()).c_str(), kernel.executable(),
-                 sizeOf(index.executables()));
-    if (kernel.scratch_bytes() > maxScratch)
-      return bad("kernel %u %s: %llu bytes of scratch memory (at most %llu)", i,
-                 text(kernel.name()).c_str(), Word(kernel.scratch_bytes()),
-                 Word(maxScratch));
+    K3RT_CHECK_AT(checkKernel(kernel), "kernel %u %s", i,
+                  text(kernel.name()).c_str());
   }
+  return Status();
+}
+
+Status Checker::checkKernel(const schema::Kernel &kernel) {
+  if (kernel.executable() >= sizeOf(index.executables()))
+    return bad("executable %u of %u", kernel.executable(),
+               sizeOf(index.executables()));
+  bool isElf = index.executables()->Get(kernel.executable())->kind() ==
+               schema::ExecutableKind::Elf;
+  if (isElf && kernel.launch())
+    return bad("a launch, but executable %u is not a cubin",
+               kernel.executable());
+  uint64_t most = isElf ? maxScratch : 0;
+  if (kernel.scratch_bytes() > most)
+    return bad("%llu bytes of scratch memory (at most %llu)",
+               Word(kernel.scratch_bytes()), Word(most));
+  if (isElf)
+    return Status();
+  if (!kernel.launch())
+    return bad("no launch, but executable %u is a cubin", kernel.executable());
+  K3RT_CHECK_AT(checkLaunch(*kernel.launch()), "launch");
+  return Status();
+}
+
+Status Checker::checkLaunch(const schema::Launch &launch) {
+  if (!launch.entry() || launch.entry()->size() == 0)
+    return bad("no entry");
+  for (unsigned char c : launch.entry()->string_view())
+    if (c <= 0x20 || c >= 0x7f)
+      return bad("entry %s is not a symbol", text(launch.entry()).c_str());
+  if (launch.threads() < 1 || launch.threads() > maxBlockThreads)
+    return bad("%u threads (1 to %u)", launch.threads(), maxBlockThreads);
+  uint64_t sharedBytes =
+      uint64_t(launch.dynamic_shared_bytes()) + launch.static_shared_bytes();
+  if (sharedBytes > maxBlockSharedBytes)
+    return bad("%llu bytes of shared memory (at most %u)", Word(sharedBytes),
+               maxBlockSharedBytes);
+  if (launch.cluster() < 1 || launch.cluster() > maxClusterBlocks)
+    return bad("clusters of %u blocks (1 to %u)", launch.cluster(),
+               maxClusterBlocks);
+  for (uint32_t i = 0; i < sizeOf(launch.tensor_maps()); ++i)
+    K3RT_CHECK_AT(checkTensorMap(*launch.tensor_maps()->Get(i)),
+                  "tensor map %u", i);
+  return Status();
+}
+
+/// What does not depend on the binding.
+Status Checker::checkTensorMap(const schema::TensorMap &map) {
+  uint32_t rank = sizeOf(map.box());
+  if (rank < 1 || rank > maxTensorMapRank)
+    return bad("a box of %u dimensions (1 to %u)", rank, maxTensorMapRank);
+  for (uint32_t size : *map.box())
+    if (size < 1 || size > maxBoxSize)
+      return bad("a box with a size of %u (1 to %u)", size, maxBoxSize);
+  if (map.swizzle() != 0 && map.swizzle() != 32 && map.swizzle() != 64 &&
+      map.swizzle() != 128)
+    return bad("a swizzle of %u bytes (0, 32, 64 or 128)", map.swizzle());
   return Status();
 }
 
@@ -461,24 +539,37 @@ static const char *phaseName(schema::Phase phase) {
   return phase == schema::Phase::Prefill ? "prefill" : "decode";
 }
 
+/// Programs for the CPU are the rule.
+static const char *kindPrefix(const schema::Program &program) {
+  return program.executable_kind() == schema::ExecutableKind::Cubin ? "GPU "
+                                                                    : "";
+}
+
 Status Checker::checkPrograms() {
-  bool seen[2] = {};
+  bool seen[2][2] = {};
   for (uint32_t i = 0; i < sizeOf(index.programs()); ++i) {
     const schema::Program &program = *index.programs()->Get(i);
     if (program.phase() > schema::Phase::MAX)
       return bad("program %u: unknown phase %u", i, unsigned(program.phase()));
-    if (seen[size_t(program.phase())])
-      return bad("program %u: a second %s program", i,
+    if (program.executable_kind() > schema::ExecutableKind::MAX)
+      return bad("program %u: unknown kind of executables %u", i,
+                 unsigned(program.executable_kind()));
+    bool &seenThis =
+        seen[size_t(program.executable_kind())][size_t(program.phase())];
+    if (seenThis)
+      return bad("program %u: a second %s%s program", i, kindPrefix(program),
                  phaseName(program.phase()));
-    seen[size_t(program.phase())] = true;
+    seenThis = true;
     if (sizeOf(program.layer_kinds()) != numKinds)
       return bad("program %u: %u layer kinds, program 0 has %u", i,
                  sizeOf(program.layer_kinds()), numKinds);
-    K3RT_CHECK_AT(ProgramChecker(*this, program).run(), "%s program",
-                  phaseName(program.phase()));
+    K3RT_CHECK_AT(ProgramChecker(*this, program).run(), "%s%s program",
+                  kindPrefix(program), phaseName(program.phase()));
   }
-  if (!seen[size_t(schema::Phase::Prefill)])
-    return bad("no prefill program");
+  for (const auto *program : *index.programs())
+    if (!seen[size_t(program->executable_kind())]
+             [size_t(schema::Phase::Prefill)])
+      return bad("no %sprefill program", kindPrefix(*program));
   return Status();
 }
 
@@ -698,6 +789,11 @@ Status ProgramChecker::checkDispatch(const schema::Dispatch &dispatch,
                                      const Kind *kind, int64_t &tiles) {
   if (dispatch.kernel() >= sizeOf(index.kernels()))
     return bad("kernel %u of %u", dispatch.kernel(), sizeOf(index.kernels()));
+  const schema::Kernel &kernel = *index.kernels()->Get(dispatch.kernel());
+  if (index.executables()->Get(kernel.executable())->kind() !=
+      program.executable_kind())
+    return bad("kernel %s is not for a %s program", text(kernel.name()).c_str(),
+               EnumNameExecutableKind(program.executable_kind()));
   tiles = 1;
   // An absent grid dimension is 1.
   for (const schema::Term *grid :
@@ -718,6 +814,91 @@ Status ProgramChecker::checkDispatch(const schema::Dispatch &dispatch,
   for (uint32_t i = 0; i < sizeOf(dispatch.scalars()); ++i)
     K3RT_CHECK_AT(checkScalar(*dispatch.scalars()->Get(i), kind), "scalar %u",
                   i);
+  return kernel.launch() ? checkCudaDispatch(dispatch, *kernel.launch(), kind)
+                         : Status();
+}
+
+Status ProgramChecker::checkCudaDispatch(const schema::Dispatch &dispatch,
+                                         const schema::Launch &launch,
+                                         const Kind *kind) {
+  struct {
+    const schema::Term *grid;
+    int64_t most;
+  } limits[] = {{dispatch.grid_x(), maxGridX},
+                {dispatch.grid_y(), maxGridYZ},
+                {dispatch.grid_z(), maxGridYZ}};
+  for (const auto &limit : limits) {
+    int64_t count = 1;
+    if (limit.grid)
+      K3RT_RETURN_IF_ERROR(largestValue(limit.grid, count));
+    if (count > limit.most)
+      return bad("a grid of %lld blocks in one dimension (at most %lld)",
+                 static_cast<long long>(count),
+                 static_cast<long long>(limit.most));
+  }
+  uint32_t maps = sizeOf(launch.tensor_maps());
+  uint64_t bytes = (uint64_t(sizeOf(dispatch.bindings())) +
+                    sizeOf(dispatch.scalars())) *
+                       sizeof(int64_t) +
+                   uint64_t(maps) * tensorMapBytes;
+  if (bytes > maxKernelParameterBytes)
+    return bad("%llu bytes of kernel parameters (at most %u)", Word(bytes),
+               maxKernelParameterBytes);
+  for (uint32_t i = 0; i < maps; ++i)
+    K3RT_CHECK_AT(
+        checkTensorMap(*launch.tensor_maps()->Get(i), dispatch, kind),
+        "tensor map %u", i);
+  return Status();
+}
+
+/// What depends on the binding, whose own check has passed; its sizes are those
+/// of a step and left to the driver.
+Status ProgramChecker::checkTensorMap(const schema::TensorMap &map,
+                                      const schema::Dispatch &dispatch,
+                                      const Kind *kind) {
+  if (map.binding() >= sizeOf(dispatch.bindings()))
+    return bad("binding %u of %u", map.binding(),
+               sizeOf(dispatch.bindings()));
+  const schema::Binding &binding = *dispatch.bindings()->Get(map.binding());
+  schema::DType dtype = schema::DType::F32;
+  uint32_t rank = 0;
+  auto useWeight = [&](uint32_t ordinal) {
+    const schema::Weight &weight = *index.weights()->Get(ordinal);
+    dtype = weight.dtype();
+    rank = weight.is_expert_group() ? 0 : sizeOf(weight.shape());
+  };
+  switch (binding.kind()) {
+  case schema::BindingKind::Buffer: {
+    const schema::Buffer &buffer = *program.buffers()->Get(binding.index());
+    dtype = buffer.dtype();
+    rank = sizeOf(buffer.shape());
+    break;
+  }
+  case schema::BindingKind::Weight:
+    useWeight(binding.index());
+    break;
+  case schema::BindingKind::LayerWeight:
+    useWeight(kind->first->weights()->Get(binding.index()));
+    break;
+  case schema::BindingKind::LayerState: {
+    const schema::State &state = *index.states()->Get(
+        kind->first->states()->Get(binding.index()));
+    dtype = state.dtype();
+    rank = sizeOf(state.shape()) + 1; // slots or pages come first
+    break;
+  }
+  }
+  if (map.box()->size() > rank)
+    return bad("a box of %u dimensions, but binding %u has %u",
+               map.box()->size(), map.binding(), rank);
+  uint64_t inner = uint64_t(map.box()->Get(map.box()->size() - 1)) *
+                   elementBytes(dtype);
+  if (inner % tensorMapAlignment != 0)
+    return bad("a box of %llu bytes in a row, not a multiple of %llu",
+               Word(inner), Word(tensorMapAlignment));
+  if (map.swizzle() != 0 && inner > map.swizzle())
+    return bad("a box of %llu bytes in a row, more than its swizzle of %u",
+               Word(inner), map.swizzle());
   return Status();
 }
 

@@ -15,7 +15,9 @@ namespace k3rt {
 /// its own: all ordinals are in range, enums known, strings and tables that are
 /// used present, blobs and embedded weights inside [blobsBegin, length) and
 /// aligned, sizes equal to shape x dtype, transient buffers inside their arena
-/// for the program's largest step, layers of one kind alike, states unique.
+/// for the program's largest step, layers of one kind alike, states unique;
+/// kernels of the kind their program is, launches within the limits of CUDA, and
+/// their tensor maps fit for the bindings' types and ranks.
 ///
 /// `index` has passed the FlatBuffers verifier. Error: K3RT_BAD_ARTIFACT, one
 /// line that names the place, what was found and what was wanted.

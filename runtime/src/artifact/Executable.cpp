@@ -126,6 +126,10 @@ Status checkCpu(const k3::artifact::Executable &executable) {
                    missing.c_str());
 }
 
+static bool isForCpu(const k3::artifact::Executable &executable) {
+  return executable.kind() == k3::artifact::ExecutableKind::Elf;
+}
+
 Status KernelTable::load(const Artifact &artifact) {
   const auto &index = artifact.index();
   auto withPath = [&](const Status &status) {
@@ -133,23 +137,29 @@ Status KernelTable::load(const Artifact &artifact) {
   };
   if (index.executables()) {
     for (const auto *encoded : *index.executables())
-      if (Status status = checkCpu(*encoded); !status.ok())
-        return withPath(status);
+      if (isForCpu(*encoded))
+        if (Status status = checkCpu(*encoded); !status.ok())
+          return withPath(status);
     for (const auto *encoded : *index.executables()) {
+      executables.emplace_back();
+      if (!isForCpu(*encoded))
+        continue;
       K3RT_RETURN_IF_ERROR(
           artifact.checkBlob(*encoded->blob(), "an executable"));
-      Executable executable;
-      Status status =
-          executable.load(artifact.data() + encoded->blob()->offset(),
-                          encoded->blob()->length());
+      Status status = executables.back().load(
+          artifact.data() + encoded->blob()->offset(),
+          encoded->blob()->length());
       if (!status.ok())
         return withPath(status);
-      executables.push_back(std::move(executable));
     }
   }
   if (!index.kernels())
     return Status();
   for (const auto *encoded : *index.kernels()) {
+    if (!isForCpu(*index.executables()->Get(encoded->executable()))) {
+      kernels.push_back(nullptr);
+      continue;
+    }
     const k3_executable &table = executables[encoded->executable()].table();
     const std::string name =
         encoded->name() ? encoded->name()->str() : std::string();

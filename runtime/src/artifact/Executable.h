@@ -34,14 +34,15 @@ private:
   const k3_executable *exported = nullptr;
 };
 
-/// The executables of an artifact, and its kernels by their ordinal in the
-/// artifact.
+/// The executables of an artifact that are for a CPU, and their kernels by their
+/// ordinal in the artifact.
 class KernelTable {
 public:
   /// Checks that this CPU can run every executable (K3RT_UNSUPPORTED names what
   /// is missing) and loads them.
   Status load(const Artifact &artifact);
 
+  /// Null for a kernel that is not for a CPU.
   k3_kernel_fn kernel(uint32_t ordinal) const { return kernels[ordinal]; }
 
 private:
@@ -49,7 +50,8 @@ private:
   std::vector<k3_kernel_fn> kernels;
 };
 
-/// Whether this machine can run code for `executable`; K3RT_UNSUPPORTED.
+/// Whether this machine can run code for `executable`, which is for a CPU;
+/// K3RT_UNSUPPORTED.
 Status checkCpu(const k3::artifact::Executable &executable);
 
 } // namespace k3rt

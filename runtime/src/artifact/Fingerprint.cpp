@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/artifact/Fingerprint.h"
-#include "runtime/src/artifact/DType.h"
+#include "runtime/src/artifact/WeightTensors.h"
 #include "runtime/src/base/Hash.h"
 
 #include <algorithm>
@@ -33,17 +33,8 @@ private:
 };
 } // namespace
 
-/// Of the tensor, or of the first expert.
-static uint64_t firstTensorBytes(const schema::Weight &weight) {
-  uint64_t bytes = elementBytes(weight.dtype());
-  uint32_t rank = weight.shape() ? weight.shape()->size() : 0;
-  for (uint32_t i = weight.is_expert_group() ? 1 : 0; i < rank; ++i)
-    bytes *= uint64_t(weight.shape()->Get(i));
-  return bytes;
-}
-
 uint64_t modelFingerprint(const schema::Artifact &index,
-                          const WeightStore &weights) {
+                          const FirstBytes &firstBytes) {
   constexpr uint64_t sampleBytes = 256;
   Pieces pieces;
   pieces.add(index.model()->config_json());
@@ -59,11 +50,11 @@ uint64_t modelFingerprint(const schema::Artifact &index,
   }
   for (uint32_t i = 0; index.weights() && i < index.weights()->size(); ++i) {
     const schema::Weight &weight = *index.weights()->Get(i);
-    const void *bytes = weights.binding(i);
-    if (weight.is_expert_group())
-      bytes = *static_cast<const void *const *>(bytes);
+    char bytes[sampleBytes];
+    uint64_t count = std::min(tensorBytes(weight), sampleBytes);
+    firstBytes(i, bytes, count);
     pieces.add(weight.name());
-    pieces.add(bytes, std::min(firstTensorBytes(weight), sampleBytes));
+    pieces.add(bytes, count);
   }
   return pieces.hash();
 }

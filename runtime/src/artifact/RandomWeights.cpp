@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/artifact/RandomWeights.h"
 #include "runtime/src/artifact/DType.h"
+#include "runtime/src/artifact/WeightTensors.h"
 #include "runtime/src/base/Hash.h"
 
 #include <algorithm>
@@ -16,33 +17,8 @@ namespace k3rt {
 
 namespace schema = k3::artifact;
 
-namespace {
-
-constexpr double smallValue = 0.1;
-constexpr int64_t mxBlock = 32; ///< values per scale of MXFP4
-
-enum class Fill { zeros, ones, uniform, codes, scales };
-
-/// How the elements of a weight are made.
-struct Recipe {
-  Fill fill = Fill::zeros;
-  schema::DType dtype = schema::DType::F32;
-  float limit = 0;   ///< of uniform
-  uint8_t scale = 0; ///< the smaller of the two scales
-};
-
-/// One weight, or one expert of a group.
-struct Tensor {
-  Recipe recipe;
-  uint64_t key = 0;
-  uint64_t offset = 0, bytes = 0; ///< in the memory
-  uint64_t firstBlock = 0;        ///< number of its first block among those of all tensors
-};
-
-/// Work is cut into pieces of this size; a multiple of 8.
-constexpr uint64_t blockBytes = 1 << 20;
-
-} // namespace
+static constexpr double smallValue = 0.1;
+static constexpr int64_t mxBlock = 32; ///< values per scale of MXFP4
 
 /// A bijection of 64 bits that looks random (the finalizer of the splitmix64 generator).
 static uint64_t mix(uint64_t x) {
@@ -65,7 +41,7 @@ static uint8_t scaleFor(double inFeatures) {
   return uint8_t(std::clamp(127 + exponent, 0.0, 253.0));
 }
 
-static Recipe recipeOf(const schema::Weight &weight) {
+RandomWeights::Recipe RandomWeights::recipeOf(const schema::Weight &weight) {
   std::string_view name = nameOf(weight);
   auto has = [&](const char *part) { return name.find(part) != std::string_view::npos; };
   uint32_t rank = weight.shape() ? weight.shape()->size() : 0;
@@ -132,13 +108,14 @@ template <typename Make> static void writeWords(char *out, uint64_t bytes, uint6
   }
 }
 
-/// Bytes [begin, begin + bytes) of a tensor; begin is a multiple of 8.
-static void fillBytes(const Tensor &tensor, uint64_t begin, uint64_t bytes, char *out) {
+void RandomWeights::write(size_t number, uint64_t begin, uint64_t bytes, char *out) const {
+  const Tensor &tensor = tensors[number];
   const Recipe &recipe = tensor.recipe;
   uint64_t key = tensor.key, position = begin / 8;
   bool isFloat = recipe.dtype == schema::DType::F32;
   switch (recipe.fill) {
-  case Fill::zeros: // as the memory comes
+  case Fill::zeros:
+    memset(out, 0, bytes);
     return;
   case Fill::ones:
     return writeWords(out, bytes, position,
@@ -163,17 +140,20 @@ static void fillBytes(const Tensor &tensor, uint64_t begin, uint64_t bytes, char
 // Tensors
 //===----------------------------------------------------------------------===//
 
-static uint32_t tensorsOf(const schema::Weight &weight) {
-  return weight.is_expert_group() ? uint32_t(weight.shape()->Get(0)) : 1;
-}
-
-/// Of one tensor; checkArtifact has bounded it.
-static uint64_t tensorBytes(const schema::Weight &weight) {
-  uint64_t bytes = elementBytes(weight.dtype());
-  if (weight.shape())
-    for (int64_t size : *weight.shape())
-      bytes *= uint64_t(size);
-  return bytes / tensorsOf(weight);
+RandomWeights::RandomWeights(const schema::Artifact &index, uint64_t seed) {
+  if (!index.weights())
+    return;
+  for (const auto *weight : *index.weights()) {
+    std::string_view name = nameOf(*weight);
+    uint64_t weightKey = mix(seed) ^ hashBytes(name.data(), name.size());
+    Tensor tensor;
+    tensor.recipe = recipeOf(*weight);
+    tensor.bytes = tensorBytes(*weight);
+    for (uint32_t expert = 0; expert < tensorCount(*weight); ++expert) {
+      tensor.key = mix(weightKey + expert);
+      tensors.push_back(tensor);
+    }
+  }
 }
 
 /// Also bounds the number of tensors: each takes 64 bytes at least.
@@ -181,32 +161,11 @@ static Status allocateAll(const schema::Artifact &index, Allocation &memory) {
   uint64_t total = 0;
   for (const auto *weight : *index.weights()) {
     uint64_t bytes;
-    if (__builtin_mul_overflow(alignTo(tensorBytes(*weight), bufferAlignment), tensorsOf(*weight), &bytes) ||
+    if (__builtin_mul_overflow(alignTo(tensorBytes(*weight), bufferAlignment), tensorCount(*weight), &bytes) ||
         __builtin_add_overflow(total, bytes, &total))
       return Status(K3RT_OUT_OF_MEMORY, "more random weights than memory can hold");
   }
   return memory.allocate(total, "random weights");
-}
-
-static std::vector<Tensor> planTensors(const schema::Artifact &index, uint64_t seed) {
-  std::vector<Tensor> plan;
-  uint64_t offset = 0, block = 0;
-  for (const auto *weight : *index.weights()) {
-    std::string_view name = nameOf(*weight);
-    uint64_t weightKey = mix(seed) ^ hashBytes(name.data(), name.size());
-    Tensor tensor;
-    tensor.recipe = recipeOf(*weight);
-    tensor.bytes = tensorBytes(*weight);
-    for (uint32_t expert = 0; expert < tensorsOf(*weight); ++expert) {
-      tensor.key = mix(weightKey + expert);
-      tensor.offset = offset;
-      tensor.firstBlock = block;
-      plan.push_back(tensor);
-      offset += alignTo(tensor.bytes, bufferAlignment);
-      block += (tensor.bytes + blockBytes - 1) / blockBytes;
-    }
-  }
-  return plan;
 }
 
 Status makeRandomWeights(const schema::Artifact &index, uint64_t seed, ThreadPool &threads, const Progress &progress,
@@ -215,17 +174,23 @@ Status makeRandomWeights(const schema::Artifact &index, uint64_t seed, ThreadPoo
   if (!index.weights() || index.weights()->size() == 0)
     return Status();
   K3RT_RETURN_IF_ERROR(allocateAll(index, memory));
-  std::vector<Tensor> plan = planTensors(index, seed);
-  const Tensor &last = plan.back();
-  uint64_t numBlocks = last.firstBlock + (last.bytes + blockBytes - 1) / blockBytes;
+  RandomWeights random(index, seed);
+  // Work is cut into blocks. firstBlocks: number of each tensor's first among those of all.
+  constexpr uint64_t blockBytes = 1 << 20;
+  std::vector<uint64_t> firstBlocks;
+  uint64_t offset = 0, numBlocks = 0;
+  for (size_t i = 0; i < random.count(); ++i) {
+    tensors.push_back(memory.data() + offset);
+    offset += alignTo(random.size(i), bufferAlignment);
+    firstBlocks.push_back(numBlocks);
+    numBlocks += (random.size(i) + blockBytes - 1) / blockBytes;
+  }
   std::atomic<uint64_t> done{0};
   auto fillBlock = [&](uint64_t block) {
-    auto after = std::upper_bound(plan.begin(), plan.end(), block,
-                                  [](uint64_t number, const Tensor &tensor) { return number < tensor.firstBlock; });
-    const Tensor &tensor = after[-1];
-    uint64_t begin = (block - tensor.firstBlock) * blockBytes;
-    uint64_t bytes = std::min(blockBytes, tensor.bytes - begin);
-    fillBytes(tensor, begin, bytes, memory.data() + tensor.offset + begin);
+    size_t tensor = size_t(std::upper_bound(firstBlocks.begin(), firstBlocks.end(), block) - firstBlocks.begin()) - 1;
+    uint64_t begin = (block - firstBlocks[tensor]) * blockBytes;
+    uint64_t bytes = std::min(blockBytes, random.size(tensor) - begin);
+    random.write(tensor, begin, bytes, const_cast<char *>(tensors[tensor]) + begin);
     done += bytes;
   };
   // Memory that could be allocated has fewer blocks than 32 bits can count.
@@ -238,8 +203,6 @@ Status makeRandomWeights(const schema::Artifact &index, uint64_t seed, ThreadPoo
     }
   });
   progress(memory.size(), memory.size());
-  for (const Tensor &tensor : plan)
-    tensors.push_back(memory.data() + tensor.offset);
   return Status();
 }
 

@@ -31,9 +31,9 @@ public:
   Status generate(const k3::artifact::Artifact &index, uint64_t seed,
                   ThreadPool &threads, const Progress &progress = {});
 
-  /// What kernels are given for a weight: its address, or for an expert group
+  /// What kernels are given for each weight: its address, or for an expert group
   /// the address of a table with one address per expert.
-  const void *binding(uint32_t weight) const { return bindings[weight]; }
+  const std::vector<const void *> &addresses() const { return bindings; }
 
 private:
   struct File {

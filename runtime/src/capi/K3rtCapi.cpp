@@ -12,11 +12,11 @@
 
 using namespace k3rt;
 
-static EngineOptions engineOptions(const k3rt_engine_options *given) {
+static Status engineOptions(const k3rt_engine_options *given,
+                            EngineOptions &options) {
   k3rt_engine_options defaults;
   k3rt_engine_options_init(&defaults);
   k3rt_engine_options read = readSized(given, defaults);
-  EngineOptions options;
   options.threads = read.threads;
   options.memoryLimit = read.memory_limit;
   options.snapshotLimit = read.snapshot_limit;
@@ -36,7 +36,8 @@ static EngineOptions engineOptions(const k3rt_engine_options *given) {
     options.weightsDir = read.weights_dir;
   options.randomWeights = read.random_weights;
   options.progress = {read.progress, read.progress_user};
-  return options;
+  options.graph = read.no_graph == 0;
+  return parseDeviceName(read.device ? read.device : "", options.device);
 }
 
 /// For calls on an engine with one pointer that must not be NULL.
@@ -73,7 +74,10 @@ k3rt_status k3rt_engine_open(const char *path, uint64_t offset,
   if (!path)
     return reportTo(error, error_size, nullArgument("path"));
   auto made = std::make_unique<k3rt_engine>();
-  Status status = made->engine.open(path, offset, engineOptions(options));
+  EngineOptions chosen;
+  Status status = engineOptions(options, chosen);
+  if (status.ok())
+    status = made->engine.open(path, offset, chosen);
   if (status.ok()) {
     if (const auto *ids =
             made->engine.artifact().index().model()->eos_token_ids())
@@ -108,11 +112,9 @@ k3rt_status k3rt_engine_info(k3rt_engine *engine, k3rt_model_info *out_info) {
   info.eos_token_ids = engine->eosTokens.data();
   info.num_eos_token_ids = uint32_t(engine->eosTokens.size());
   info.max_context = engine->engine.plan().maxContext;
-  for (const auto *program : *index.programs())
-    if (program->phase() == k3::artifact::Phase::Prefill) {
-      info.max_tokens = program->max_tokens();
-      info.max_logit_rows = program->max_logit_rows();
-    }
+  const auto &program = engine->engine.prefillProgram();
+  info.max_tokens = program.max_tokens();
+  info.max_logit_rows = program.max_logit_rows();
   return engine->report(writeSized(out_info, info));
 }
 
@@ -123,10 +125,15 @@ k3rt_status k3rt_plan_open(const char *path, uint64_t offset,
   if (!path)
     return reportTo(error, error_size, nullArgument("path"));
   Artifact artifact;
+  EngineOptions chosen;
   MemoryPlan plan;
-  Status status = artifact.open(path, offset);
+  Status status = engineOptions(options, chosen);
   if (status.ok())
-    status = planMemory(artifact.index(), engineOptions(options), plan);
+    status = artifact.open(path, offset);
+  if (status.ok())
+    status = artifact.checkFor(chosen.device);
+  if (status.ok())
+    status = planMemory(artifact.index(), chosen, plan);
   if (!status.ok())
     return reportTo(error, error_size, status);
   const auto &model = *artifact.index().model();
@@ -156,12 +163,15 @@ k3rt_status k3rt_plan_capacity(const char *path, uint64_t offset,
   if (count != 0 && (!tokens || !out_sequences))
     return reportTo(error, error_size,
                     nullArgument(tokens ? "out_sequences" : "tokens"));
-  EngineOptions chosen = engineOptions(options);
-  if (chosen.memoryLimit == 0)
-    return reportTo(error, error_size,
-                    Status(K3RT_INVALID_ARGUMENT, "memory_limit is 0"));
+  EngineOptions chosen;
+  Status status = engineOptions(options, chosen);
+  if (status.ok() && chosen.memoryLimit == 0)
+    status = Status(K3RT_INVALID_ARGUMENT, "memory_limit is 0");
   Artifact artifact;
-  Status status = artifact.open(path, offset);
+  if (status.ok())
+    status = artifact.open(path, offset);
+  if (status.ok())
+    status = artifact.checkFor(chosen.device);
   for (uint32_t i = 0; status.ok() && i < count; ++i)
     out_sequences[i] = planCapacity(artifact.index(), chosen, tokens[i]);
   return reportTo(error, error_size, status);
@@ -381,6 +391,12 @@ k3rt_status k3rt_tokenizer_blob(k3rt_engine *engine, const void **out_data,
 k3rt_status k3rt_stats_get(k3rt_engine *engine, k3rt_stats *out_stats) {
   K3RT_CHECK_ARGUMENTS(out_stats);
   return engine->report(writeSized(out_stats, engine->engine.stats()));
+}
+
+k3rt_status k3rt_device_info_get(k3rt_engine *engine,
+                                 k3rt_device_info *out_info) {
+  K3RT_CHECK_ARGUMENTS(out_info);
+  return engine->report(writeSized(out_info, engine->engine.deviceInfo()));
 }
 
 k3rt_status k3rt_set_trace(k3rt_engine *engine, k3rt_trace_fn fn, void *user) {

@@ -7,6 +7,8 @@
 
 #include "runtime/src/base/Memory.h"
 
+#include <functional>
+
 namespace k3rt {
 
 /// Memory of a processor and the order of what is done with it. Addresses are
@@ -40,12 +42,35 @@ public:
   // These happen in the order of the calls, kernels included. Host memory given
   // to upload or download is the device's until finish().
   virtual void upload(void *to, const void *from, uint64_t bytes) = 0;
+  /// Uploads bytes that do not exist yet: make(out, begin, count) writes [begin,
+  /// begin + count) of them, for any number of pieces at the same time on
+  /// different threads. `begin` is a multiple of 64.
+  using Maker =
+      std::function<void(char *out, uint64_t begin, uint64_t count)>;
+  virtual void uploadMade(void *to, uint64_t bytes, const Maker &make) = 0;
   virtual void download(void *to, const void *from, uint64_t bytes) = 0;
   virtual void copy(void *to, const void *from, uint64_t bytes) = 0;
   virtual void fill(void *to, uint8_t byte, uint64_t bytes) = 0;
   /// Returns when all of it has happened, with the failure if the device is
   /// lost.
   virtual Status finish() = 0;
+
+  /// Of a GPU: all its memory, what is free for anyone, now and when the device
+  /// was opened, and what has been allocated here.
+  struct Memory {
+    uint64_t total = 0, free = 0, freeAtOpen = 0, allocated = 0;
+  };
+  virtual Memory memory() { return Memory(); }
+  /// Of a GPU: what it is and can do at most.
+  struct Processor {
+    std::string model;
+    uint32_t capabilityMajor = 0, capabilityMinor = 0, multiprocessors = 0;
+    double clockHz = 0, memoryBytesPerSecond = 0;
+  };
+  const Processor &processor() const { return facts; }
+
+protected:
+  Processor facts;
 };
 
 /// Memory that belongs to a device, or to the host for its transfers; given

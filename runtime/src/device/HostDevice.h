@@ -30,6 +30,9 @@ public:
   void upload(void *to, const void *from, uint64_t bytes) override {
     copy(to, from, bytes);
   }
+  void uploadMade(void *to, uint64_t bytes, const Maker &make) override {
+    make(static_cast<char *>(to), 0, bytes);
+  }
   void download(void *to, const void *from, uint64_t bytes) override {
     copy(to, from, bytes);
   }

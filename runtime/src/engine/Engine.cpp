@@ -3,10 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/engine/Engine.h"
-#include "runtime/src/artifact/Fingerprint.h"
 #include "runtime/src/artifact/CheckArtifact.h"
+#include "runtime/src/artifact/Fingerprint.h"
+#include "runtime/src/artifact/Programs.h"
+#include "runtime/src/artifact/WeightTensors.h"
 #include "runtime/src/base/Process.h"
 #include "runtime/src/device/HostDevice.h"
+#include "runtime/src/exec/CudaExecutor.h"
+#include "runtime/src/exec/HostExecutor.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -33,22 +37,26 @@ Status Engine::open(const std::string &path, uint64_t offset,
                      "%s: compiled without weights: it can be inspected and "
                      "planned, but not run",
                      path.c_str());
+  K3RT_RETURN_IF_ERROR(file.checkFor(options.device));
+  if (options.trapNonFinite && !options.device.isCpu())
+    return makeError(K3RT_UNSUPPORTED, "trap_nonfinite: not on %s",
+                     options.device.text().c_str());
   K3RT_RETURN_IF_ERROR(planMemory(index, options, memory));
-  K3RT_RETURN_IF_ERROR(kernels.load(file));
   K3RT_RETURN_IF_ERROR(threads.start(memory.threads));
+  K3RT_RETURN_IF_ERROR(openDevice());
+  K3RT_RETURN_IF_ERROR(executor->load(file));
+  K3RT_RETURN_IF_ERROR(checkRoom());
   K3RT_RETURN_IF_ERROR(openWeights());
-  device = std::make_unique<HostDevice>(threads);
   K3RT_RETURN_IF_ERROR(states.init(index, memory, options.poison, *device));
   K3RT_RETURN_IF_ERROR(openPrefixCache());
-  K3RT_RETURN_IF_ERROR(executor.init(threads, memory.scratchPerThread));
   K3RT_RETURN_IF_ERROR(arena.allocate(*device, memory.arena, "the arena"));
-  K3RT_RETURN_IF_ERROR(result.allocate(memory.stepLogits, "logits"));
-  K3RT_RETURN_IF_ERROR(unaligned.allocate(memory.runLogits, "logits"));
+  K3RT_RETURN_IF_ERROR(result.allocate(*device, memory.stepLogits, "logits",
+                                       DeviceBuffer::Place::host));
+  K3RT_RETURN_IF_ERROR(
+      runLogits.allocate(*device, memory.runLogits, "logits"));
   for (const auto *program : *index.programs())
-    K3RT_RETURN_IF_ERROR(openPhase(*program));
-  if (chosen.trapNonFinite && !device->isHost())
-    return makeError(K3RT_UNSUPPORTED, "trap_nonfinite: not on %s",
-                     device->name());
+    if (program->executable_kind() == executableKind(options.device))
+      K3RT_RETURN_IF_ERROR(openPhase(*program));
   sequences.resize(memory.slots);
   // Steps of sequences of usual lengths allocate nothing.
   constexpr uint64_t usualTokens = 1 << 16;
@@ -59,6 +67,39 @@ Status Engine::open(const std::string &path, uint64_t offset,
   inBatch.resize(memory.slots);
   openSeconds = secondsNow() - start;
   return Status();
+}
+
+Status Engine::openDevice() {
+  if (chosen.device.isCpu()) {
+    device = std::make_unique<HostDevice>(threads);
+    executor = std::make_unique<HostExecutor>(*device, threads,
+                                              memory.scratchPerThread);
+    return Status();
+  }
+  auto gpu = std::make_unique<CudaDevice>(threads);
+  K3RT_RETURN_IF_ERROR(gpu->open(chosen.device.number));
+  executor =
+      std::make_unique<CudaExecutor>(*gpu, chosen.graph, chosen.poison);
+  device = std::move(gpu);
+  return Status();
+}
+
+/// Before anything large is read or allocated.
+Status Engine::checkRoom() {
+  if (device->isHost())
+    return Status();
+  // For what the driver allocates: graphs, kernels' local memory.
+  constexpr uint64_t driverBytes = uint64_t(64) << 20;
+  Device::Memory now = device->memory();
+  if (memory.total() + driverBytes <= now.free)
+    return Status();
+  return makeError(
+      K3RT_OUT_OF_MEMORY,
+      "%s has %llu of %llu bytes free, but %u sequences of %llu tokens need "
+      "%llu (%s)",
+      device->name(), Word(now.free), Word(now.total), memory.slots,
+      Word(memory.maxContext), Word(memory.total() + driverBytes),
+      memory.parts().c_str());
 }
 
 Status Engine::openPrefixCache() {
@@ -76,20 +117,56 @@ Status Engine::openPrefixCache() {
   return Status();
 }
 
+/// Of weights that were made up on a GPU; the same as for those on the host.
+uint64_t Engine::randomFingerprint() const {
+  const schema::Artifact &index = file.index();
+  RandomWeights random(index, chosen.randomWeights);
+  std::vector<size_t> firstTensors;
+  size_t tensors = 0;
+  for (uint32_t i = 0; index.weights() && i < index.weights()->size(); ++i) {
+    firstTensors.push_back(tensors);
+    tensors += tensorCount(*index.weights()->Get(i));
+  }
+  return modelFingerprint(
+      index, [&](uint32_t weight, char *out, uint64_t bytes) {
+        random.write(firstTensors[weight], 0, bytes, out);
+      });
+}
+
+uint64_t Engine::storedFingerprint() const {
+  const schema::Artifact &index = file.index();
+  return modelFingerprint(
+      index, [&](uint32_t weight, char *out, uint64_t bytes) {
+        const void *from = weights.addresses()[weight];
+        if (index.weights()->Get(weight)->is_expert_group())
+          from = *static_cast<const void *const *>(from);
+        memcpy(out, from, bytes);
+      });
+}
+
 /// Looks at all weights the first time.
 StateFileModel Engine::stateFileModel() {
   if (fingerprint == 0)
-    fingerprint = modelFingerprint(file.index(), weights);
+    fingerprint = weights.addresses().empty() ? randomFingerprint()
+                                              : storedFingerprint();
   return {fingerprint, states.slotCopyBytes(), states.rowCopyBytes(1),
           file.index().model()->vocab_size()};
 }
 
 Status Engine::openWeights() {
-  if (chosen.randomWeights != 0)
-    return weights.generate(file.index(), chosen.randomWeights, threads,
+  const schema::Artifact &index = file.index();
+  bool random = chosen.randomWeights != 0;
+  if (device->isHost() && random)
+    return weights.generate(index, chosen.randomWeights, threads,
                             chosen.progress);
-  return weights.open(file, chosen.weightsDir, chosen.verifyWeights,
-                      chosen.progress);
+  if (random)
+    return deviceWeights.generate(index, chosen.randomWeights, *device,
+                                  chosen.progress);
+  K3RT_RETURN_IF_ERROR(weights.open(file, chosen.weightsDir,
+                                    chosen.verifyWeights, chosen.progress));
+  return device->isHost() ? Status()
+                          : deviceWeights.upload(index, weights, *device,
+                                                 chosen.progress);
 }
 
 Status Engine::openPhase(const schema::Program &encoded) {
@@ -100,19 +177,23 @@ Status Engine::openPhase(const schema::Program &encoded) {
   phase.limits.sequences =
       std::min(encoded.max_sequences(), encoded.max_tokens());
   phase.limits.logitRows = encoded.max_logit_rows();
-  K3RT_RETURN_IF_ERROR(phase.inputs.init(encoded, memory));
+  K3RT_RETURN_IF_ERROR(phase.inputs.init(encoded, memory, *device));
   ProgramParts parts;
   parts.index = &file.index();
-  parts.kernels = &kernels;
-  parts.weights = &weights;
+  parts.weights = device->isHost() ? &weights.addresses()
+                                   : &deviceWeights.addresses();
   parts.states = &states;
   parts.arena = arena.data();
-  parts.inputs = phase.inputs.addresses();
   phase.program.build(parts, encoded);
   // checkArtifact did not know S, P and M.
-  return phase.program.bind(
-      largestStep(encoded, memory.slots, memory.pages, memory.pagesPerSequence),
-      nullptr);
+  SymbolValues largest =
+      largestStep(encoded, memory.slots, memory.pages, memory.pagesPerSequence);
+  K3RT_RETURN_IF_ERROR(
+      phase.program.bind(largest, phase.inputs.addressesFor(largest),
+                         reinterpret_cast<float *>(runLogits.data())));
+  if (Status status = executor->prepare(phase.program); !status.ok())
+    return Status(status.code(), file.path() + ": " + status.message());
+  return Status();
 }
 
 //===----------------------------------------------------------------------===//
@@ -467,6 +548,28 @@ Status Engine::writeState(k3rt_sequence handle, uint32_t layer,
                      quoted(name.data(), name.size()).c_str(), layer,
                      Word(want), Word(count));
   return states.writeFromFloat(state, sequences[index].holding.slot, values);
+}
+
+k3rt_device_info Engine::deviceInfo() const {
+  k3rt_device_info out = {};
+  out.size = sizeof(out);
+  out.name = device->name();
+  const Device::Processor &processor = device->processor();
+  out.model = processor.model.c_str();
+  out.capability_major = processor.capabilityMajor;
+  out.capability_minor = processor.capabilityMinor;
+  out.multiprocessors = processor.multiprocessors;
+  out.clock_hz = processor.clockHz;
+  out.memory_bytes_per_second = processor.memoryBytesPerSecond;
+  if (device->isHost())
+    return out;
+  Device::Memory now = device->memory();
+  out.total_bytes = now.total;
+  out.free_bytes = now.free;
+  out.open_free_bytes = now.freeAtOpen;
+  out.planned_bytes = memory.total();
+  out.allocated_bytes = now.allocated;
+  return out;
 }
 
 k3rt_stats Engine::stats() const {

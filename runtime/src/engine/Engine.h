@@ -9,8 +9,9 @@
 #ifndef K3RT_ENGINE_ENGINE_H
 #define K3RT_ENGINE_ENGINE_H
 
+#include "runtime/src/artifact/WeightStore.h"
 #include "runtime/src/cache/PrefixCache.h"
-#include "runtime/src/device/Device.h"
+#include "runtime/src/device/DeviceWeights.h"
 #include "runtime/src/engine/NonFiniteDump.h"
 #include "runtime/src/engine/StepInputs.h"
 #include "runtime/src/exec/Executor.h"
@@ -28,6 +29,9 @@ public:
 
   const Artifact &artifact() const { return file; }
   const MemoryPlan &plan() const { return memory; }
+  const k3::artifact::Program &prefillProgram() const {
+    return prefill.program.encoded();
+  }
 
   Status createSequence(k3rt_sequence &out);
   Status freeSequence(k3rt_sequence handle);
@@ -65,11 +69,12 @@ public:
 
   Status step(const k3rt_batch &batch, k3rt_step_result &out);
 
-  void setTrace(k3rt_trace_fn fn, void *user) { executor.setTrace(fn, user); }
+  void setTrace(k3rt_trace_fn fn, void *user) { executor->setTrace(fn, user); }
   void setProfile(k3rt_profile_fn fn, void *user, bool eachDispatch) {
-    executor.setProfile(fn, user, eachDispatch);
+    executor->setProfile(fn, user, eachDispatch);
   }
   k3rt_stats stats() const;
+  k3rt_device_info deviceInfo() const;
 
 private:
   struct Sequence {
@@ -100,9 +105,13 @@ private:
     bool present = false;
   };
 
+  Status openDevice();
+  Status checkRoom();
   Status openWeights();
   Status openPrefixCache();
   StateFileModel stateFileModel();
+  uint64_t storedFingerprint() const;
+  uint64_t randomFingerprint() const;
   Status openPhase(const k3::artifact::Program &encoded);
   Status findSequence(k3rt_sequence handle, uint32_t &index);
   void dropMark(Sequence &sequence);
@@ -141,11 +150,11 @@ private:
   MemoryPlan memory;
   ThreadPool threads;
   std::unique_ptr<Device> device; ///< outlives all that is in its memory
-  KernelTable kernels;
+  std::unique_ptr<Executor> executor;
   WeightStore weights;
+  DeviceWeights deviceWeights; ///< of a GPU
   StatePool states;
   PrefixCache prefixes;
-  Executor executor;
   FiniteWatch watch{states};
   DeviceBuffer arena;
   Phase prefill, decode;
@@ -163,8 +172,9 @@ private:
   std::vector<WindowPart> window;
   std::vector<uint8_t> inBatch; ///< per sequence
   NonFiniteDump dump;           ///< of the current run, if that is a trap
-  Allocation result;            ///< logits of the whole step
-  Allocation unaligned; ///< logits of one run, where `result` cannot be used
+  DeviceBuffer result;          ///< logits of the whole step, on the host
+  /// Logits of one run on the device, where kernels cannot write to `result`.
+  DeviceBuffer runLogits;
 
   uint64_t steps = 0, nonFinite = 0;
   double openSeconds = 0;

@@ -129,7 +129,8 @@ Status Engine::reserve(uint64_t logitRows) {
   if (bytes <= result.size())
     return Status();
   // Grows by half at least, so that longer and longer steps settle.
-  return result.allocate(std::max(bytes, result.size() / 2 * 3), "logits");
+  return result.allocate(*device, std::max(bytes, result.size() / 2 * 3),
+                         "logits", DeviceBuffer::Place::host);
 }
 
 //===----------------------------------------------------------------------===//
@@ -155,11 +156,11 @@ Engine::Phase &Engine::nextPhase() {
   return decodes ? decode : prefill;
 }
 
-/// Where a run writes its logits: into the result, unless a row there is not
-/// aligned as kernels expect.
+/// Where a run writes its logits: into the result, unless kernels cannot reach
+/// it or a row there is not aligned as they expect.
 float *Engine::logitsFor(uint64_t firstLogitRow) {
-  if (unaligned.data())
-    return reinterpret_cast<float *>(unaligned.data());
+  if (runLogits.data())
+    return reinterpret_cast<float *>(runLogits.data());
   return reinterpret_cast<float *>(result.data()) +
          firstLogitRow * file.index().model()->vocab_size();
 }
@@ -168,7 +169,7 @@ Status Engine::runWindow(Phase &phase) {
   if (chosen.poison) {
     device->fill(arena.data(), 0xff, arena.size());
     phase.inputs.poison();
-    executor.poisonScratch();
+    executor->poison();
   }
   bool watches = device->isHost();
   watch.begin(phase.inputs, chosen.trapNonFinite);
@@ -196,14 +197,16 @@ Status Engine::runWindow(Phase &phase) {
   uint64_t firstLogitRow = firstRow[window.front().row] +
                            (front.logits == Logits::all ? front.done : 0);
   float *logits = logitsFor(firstLogitRow);
-  if (chosen.poison && bytes != 0)
-    memset(logits, 0xff, bytes);
-  K3RT_RETURN_IF_ERROR(phase.program.bind(values, logits));
-  K3RT_RETURN_IF_ERROR(executor.run(phase.program, logitRows != 0,
-                                    watches ? &watch : nullptr));
-  if (unaligned.data() && bytes != 0)
-    memcpy(result.data() + firstLogitRow * (bytes / logitRows), logits, bytes);
-  return Status();
+  if (chosen.poison)
+    device->fill(logits, 0xff, bytes);
+  K3RT_RETURN_IF_ERROR(
+      phase.program.bind(values, phase.inputs.send(), logits));
+  K3RT_RETURN_IF_ERROR(executor->run(phase.program, logitRows != 0,
+                                     watches ? &watch : nullptr));
+  if (runLogits.data() && bytes != 0)
+    device->download(result.data() + firstLogitRow * (bytes / logitRows),
+                     logits, bytes);
+  return device->finish();
 }
 
 //===----------------------------------------------------------------------===//

@@ -17,7 +17,8 @@ static uint64_t inputBytes(Input input, const SymbolValues &largest) {
 }
 
 Status StepInputs::init(const k3::artifact::Program &program,
-                        const MemoryPlan &plan) {
+                        const MemoryPlan &plan, Device &on) {
+  device = &on;
   chunkRows = program.chunk_rows();
   counts[Symbol::slots] = plan.slots;
   counts[Symbol::pages] = plan.pages;
@@ -33,10 +34,47 @@ Status StepInputs::init(const k3::artifact::Program &program,
     inputs[i] = reinterpret_cast<int32_t *>(next);
     next += inputBytes(Input(i), largest);
   }
-  return Status();
+  if (on.isHost())
+    return Status();
+  K3RT_RETURN_IF_ERROR(packed.allocate(on, bytes, "step inputs",
+                                       DeviceBuffer::Place::host));
+  return sent.allocate(on, bytes, "step inputs");
 }
 
-void StepInputs::poison() { memset(memory.data(), 0xff, memory.size()); }
+InputAddresses StepInputs::addressesFor(const SymbolValues &values) const {
+  if (device->isHost())
+    return inputs;
+  InputAddresses out;
+  char *next = sent.data();
+  for (size_t i = 0; i < numInputs; ++i) {
+    out[i] = reinterpret_cast<int32_t *>(next);
+    next += inputBytes(Input(i), values);
+  }
+  return out;
+}
+
+InputAddresses StepInputs::send() {
+  InputAddresses addresses = addressesFor(counts);
+  if (device->isHost())
+    return addresses;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < numInputs; ++i) {
+    memcpy(packed.data() + bytes, inputs[i],
+           uint64_t(inputShape(Input(i), counts).elements()) *
+               sizeof(int32_t));
+    bytes += inputBytes(Input(i), counts);
+  }
+  device->upload(sent.data(), packed.data(), bytes);
+  return addresses;
+}
+
+void StepInputs::poison() {
+  memset(memory.data(), 0xff, memory.size());
+  if (device->isHost())
+    return;
+  memset(packed.data(), 0xff, packed.size());
+  device->fill(sent.data(), 0xff, sent.size());
+}
 
 void StepInputs::begin() {
   counts[Symbol::rows] = 0;

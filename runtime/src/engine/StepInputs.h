@@ -5,12 +5,8 @@
 #ifndef K3RT_ENGINE_STEPINPUTS_H
 #define K3RT_ENGINE_STEPINPUTS_H
 
-#include "runtime/src/artifact/Inputs.h"
-#include "runtime/src/base/Memory.h"
 #include "runtime/src/engine/Window.h"
-#include "runtime/src/state/MemoryPlan.h"
-
-#include <array>
+#include "runtime/src/exec/Program.h"
 
 namespace k3rt {
 
@@ -22,12 +18,19 @@ struct SequenceView {
   uint32_t numPages;
 };
 
-/// Memory for the inputs of one program, sized for its largest step.
+/// Memory for the inputs of one program, sized for its largest step. On a GPU
+/// they are sent in one piece, one input close behind the other, so that where
+/// they are depends on the size of the step alone.
 class StepInputs {
 public:
-  Status init(const k3::artifact::Program &program, const MemoryPlan &plan);
+  /// `device` outlives the inputs.
+  Status init(const k3::artifact::Program &program, const MemoryPlan &plan,
+              Device &device);
 
-  const std::array<int32_t *, numInputs> &addresses() const { return inputs; }
+  /// Where they are put together, in the host's memory.
+  const InputAddresses &addresses() const { return inputs; }
+  /// Where kernels find those of a step of this size.
+  InputAddresses addressesFor(const SymbolValues &values) const;
 
   /// Everything that the next window does not write reads as -1.
   void poison();
@@ -38,6 +41,9 @@ public:
   void add(const SequenceView &sequence, const int32_t *tokens, uint32_t count,
            uint32_t logitRows);
   void finish();
+  /// Where kernels find them: sends them there if the host's memory is not what
+  /// they see.
+  InputAddresses send();
 
   /// T, N, C, R of what was added; S, P, M of the plan.
   const SymbolValues &values() const { return counts; }
@@ -45,8 +51,10 @@ public:
 private:
   int32_t *at(Input input) const { return inputs[size_t(input)]; }
 
+  Device *device = nullptr;
   Allocation memory;
-  std::array<int32_t *, numInputs> inputs = {};
+  InputAddresses inputs = {};
+  DeviceBuffer packed, sent; ///< on the host and on the device, if it is a GPU
   uint32_t chunkRows = 0;
   SymbolValues counts = {};
 };

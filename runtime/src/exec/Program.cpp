@@ -63,7 +63,7 @@ void Program::addGroups(const Groups *groups, Section section, int32_t layer) {
 
 void Program::addDispatch(const schema::Dispatch &encoded, int32_t layer) {
   DispatchCode code;
-  code.function = parts.kernels->kernel(encoded.kernel());
+  code.ordinal = encoded.kernel();
   code.encoded = &encoded;
   code.kernel = parts.index->kernels()->Get(encoded.kernel());
   code.layer = layer;
@@ -74,6 +74,7 @@ void Program::addDispatch(const schema::Dispatch &encoded, int32_t layer) {
   if (encoded.bindings())
     for (const auto *binding : *encoded.bindings())
       bindingValues.push_back(bindingAddress(*binding, layer));
+  code.numBindings = uint32_t(bindingValues.size()) - code.firstBinding;
   code.firstScalar = uint32_t(scalarValues.size());
   if (encoded.scalars())
     for (const auto *scalar : *encoded.scalars()) {
@@ -85,6 +86,7 @@ void Program::addDispatch(const schema::Dispatch &encoded, int32_t layer) {
                                           ->scalars()
                                           ->Get(scalar->index()));
     }
+  code.numScalars = uint32_t(scalarValues.size()) - code.firstScalar;
   dispatchCode.push_back(code);
 }
 
@@ -104,7 +106,7 @@ void *Program::bufferAddress(uint32_t buffer) const {
   const schema::Buffer &encoded = *source->buffers()->Get(buffer);
   switch (encoded.role()) {
   case schema::BufferRole::Input:
-    return parts.inputs[size_t(*inputNamed(encoded.name()->string_view()))];
+    return inputsAt[size_t(*inputNamed(encoded.name()->string_view()))];
   case schema::BufferRole::Output:
     return logitsAt;
   case schema::BufferRole::Transient:
@@ -117,18 +119,23 @@ void *Program::bindingAddress(const schema::Binding &binding, int32_t layer) {
   auto weight = [&](uint32_t ordinal) {
     // Kernels take all bindings alike; checkArtifact made sure that none that
     // is a weight is declared as written.
-    return const_cast<void *>(parts.weights->binding(ordinal));
+    return const_cast<void *>((*parts.weights)[ordinal]);
   };
   auto ofLayer = [&](const flatbuffers::Vector<uint32_t> *ordinals) {
     return ordinals->Get(binding.index());
   };
   const auto *layers = parts.index->layers();
   switch (binding.kind()) {
-  case schema::BindingKind::Buffer:
-    if (source->buffers()->Get(binding.index())->role() ==
-        schema::BufferRole::Output)
-      logitBindings.push_back(uint32_t(bindingValues.size()));
+  case schema::BindingKind::Buffer: {
+    const schema::Buffer &buffer = *source->buffers()->Get(binding.index());
+    auto position = uint32_t(bindingValues.size());
+    if (buffer.role() == schema::BufferRole::Output)
+      logitBindings.push_back(position);
+    if (buffer.role() == schema::BufferRole::Input)
+      inputBindings.push_back(
+          {position, *inputNamed(buffer.name()->string_view())});
     return bufferAddress(binding.index());
+  }
   case schema::BindingKind::Weight:
     return weight(binding.index());
   case schema::BindingKind::LayerWeight:
@@ -139,15 +146,24 @@ void *Program::bindingAddress(const schema::Binding &binding, int32_t layer) {
   __builtin_unreachable(); // checkArtifact knows all kinds
 }
 
-Status Program::bind(const SymbolValues &values, float *logits) {
+Status Program::bind(const SymbolValues &values, const InputAddresses &inputs,
+                     float *logits) {
+  if (inputs != inputsAt) {
+    inputsAt = inputs;
+    ++bindVersion;
+    for (auto [position, input] : inputBindings)
+      bindingValues[position] = inputs[size_t(input)];
+  }
   if (logits != logitsAt) {
     logitsAt = logits;
+    ++bindVersion;
     for (uint32_t position : logitBindings)
       bindingValues[position] = logits;
   }
   if (sizesKnown && values == sizes)
     return Status();
   sizesKnown = false;
+  ++bindVersion;
   K3RT_RETURN_IF_ERROR(setSizes(values));
   sizes = values;
   sizesKnown = true;
@@ -195,6 +211,55 @@ uint32_t Program::stateOf(const schema::Binding &binding,
                           int32_t layer) const {
   return parts.index->layers()->Get(uint32_t(layer))->states()->Get(
       binding.index());
+}
+
+const schema::Weight *Program::boundWeight(const schema::Binding &binding,
+                                        int32_t layer) const {
+  if (binding.kind() == schema::BindingKind::Weight)
+    return parts.index->weights()->Get(binding.index());
+  if (binding.kind() != schema::BindingKind::LayerWeight)
+    return nullptr;
+  const schema::Layer &owner = *parts.index->layers()->Get(uint32_t(layer));
+  return parts.index->weights()->Get(owner.weights()->Get(binding.index()));
+}
+
+const schema::State *Program::boundState(const schema::Binding &binding,
+                                      int32_t layer) const {
+  if (binding.kind() != schema::BindingKind::LayerState)
+    return nullptr;
+  const schema::Layer &owner = *parts.index->layers()->Get(uint32_t(layer));
+  return parts.index->states()->Get(owner.states()->Get(binding.index()));
+}
+
+schema::DType Program::bindingType(const DispatchCode &dispatch,
+                                   uint32_t number) const {
+  const schema::Binding &binding = *dispatch.encoded->bindings()->Get(number);
+  if (const schema::Weight *weight = boundWeight(binding, dispatch.layer))
+    return weight->dtype();
+  if (const schema::State *state = boundState(binding, dispatch.layer))
+    return state->dtype();
+  return source->buffers()->Get(binding.index())->dtype();
+}
+
+std::vector<int64_t> Program::bindingShape(const DispatchCode &dispatch,
+                                           uint32_t number) const {
+  const schema::Binding &binding = *dispatch.encoded->bindings()->Get(number);
+  std::vector<int64_t> shape;
+  auto append = [&](const flatbuffers::Vector<int64_t> *sizes) {
+    if (sizes)
+      shape.insert(shape.end(), sizes->begin(), sizes->end());
+  };
+  if (const schema::Weight *weight = boundWeight(binding, dispatch.layer)) {
+    append(weight->shape());
+    return shape;
+  }
+  if (const schema::State *state = boundState(binding, dispatch.layer)) {
+    bool paged = state->kind() == schema::StateKind::KvCache;
+    shape.push_back(sizes[paged ? Symbol::pages : Symbol::slots]);
+    append(state->shape());
+    return shape;
+  }
+  return bufferShape(binding.index());
 }
 
 const void *Program::bufferData(uint32_t buffer) const {

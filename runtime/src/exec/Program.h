@@ -9,35 +9,36 @@
 #ifndef K3RT_EXEC_PROGRAM_H
 #define K3RT_EXEC_PROGRAM_H
 
-#include "runtime/src/artifact/Executable.h"
 #include "runtime/src/artifact/Inputs.h"
-#include "runtime/src/artifact/WeightStore.h"
 #include "runtime/src/state/StatePool.h"
 
 #include <array>
 
 namespace k3rt {
 
-/// What a program is made of. Everything outlives it.
+/// What a program is made of; all addresses are the device's. Everything outlives
+/// it.
 struct ProgramParts {
   const k3::artifact::Artifact *index = nullptr;
-  const KernelTable *kernels = nullptr;
-  const WeightStore *weights = nullptr;
+  const std::vector<const void *> *weights = nullptr; ///< per weight
   const StatePool *states = nullptr;
   char *arena = nullptr;
-  std::array<int32_t *, numInputs> inputs = {};
 };
+
+/// Where a step's inputs are.
+using InputAddresses = std::array<int32_t *, numInputs>;
 
 enum class Section : uint8_t { prologue, layer, epilogue };
 
 /// One kernel call.
 struct DispatchCode {
-  k3_kernel_fn function = nullptr;
   const k3::artifact::Dispatch *encoded = nullptr;
   const k3::artifact::Kernel *kernel = nullptr;
   int32_t layer = -1; ///< -1 outside layers
+  uint32_t ordinal = 0; ///< of the kernel
   uint32_t gridTerms[3] = {};
-  uint32_t firstBinding = 0, firstScalar = 0;
+  uint32_t firstBinding = 0, numBindings = 0;
+  uint32_t firstScalar = 0, numScalars = 0;
   // Of the current step.
   uint32_t grid[3] = {};
   uint32_t tilesEnd = 0; ///< tiles of the group up to and with this dispatch
@@ -66,13 +67,18 @@ public:
 
   const k3::artifact::Program &encoded() const { return *source; }
 
-  /// Sets up a step of this size whose logits go to `logits`. Error:
-  /// K3RT_INTERNAL when a size does not fit.
-  Status bind(const SymbolValues &values, float *logits);
+  /// Sets up a step of this size. Error: K3RT_INTERNAL when a size does not fit.
+  Status bind(const SymbolValues &values, const InputAddresses &inputs,
+              float *logits);
+  /// Of the current step.
+  const SymbolValues &values() const { return sizes; }
+  /// Changes whenever bind() changes anything; never 0 after it.
+  uint64_t version() const { return bindVersion; }
 
   const std::vector<GroupCode> &groups() const { return groupCode; }
   /// First group of the epilogue, which a step without logits leaves out.
   size_t epilogueBegin() const { return epilogue; }
+  size_t numDispatches() const { return dispatchCode.size(); }
   const DispatchCode &dispatch(size_t i) const { return dispatchCode[i]; }
   void *const *bindings(const DispatchCode &dispatch) const {
     return bindingValues.data() + dispatch.firstBinding;
@@ -80,6 +86,13 @@ public:
   const int64_t *scalars(const DispatchCode &dispatch) const {
     return scalarValues.data() + dispatch.firstScalar;
   }
+
+  /// Shape of what a binding is bound to in the current step; an expert group's
+  /// is that of the weight.
+  std::vector<int64_t> bindingShape(const DispatchCode &dispatch,
+                                    uint32_t binding) const;
+  k3::artifact::DType bindingType(const DispatchCode &dispatch,
+                                  uint32_t binding) const;
 
   /// For traces: a buffer's address and, for the current step, its shape.
   const void *bufferData(uint32_t buffer) const;
@@ -103,6 +116,11 @@ private:
   uint32_t addTerm(const k3::artifact::Term *encoded);
   void *bindingAddress(const k3::artifact::Binding &binding, int32_t layer);
   void *bufferAddress(uint32_t buffer) const;
+  /// The weight or state of a binding; neither for a buffer.
+  const k3::artifact::Weight *
+  boundWeight(const k3::artifact::Binding &binding, int32_t layer) const;
+  const k3::artifact::State *boundState(const k3::artifact::Binding &binding,
+                                        int32_t layer) const;
   Status setSizes(const SymbolValues &values);
 
   ProgramParts parts;
@@ -118,12 +136,16 @@ private:
   std::vector<void *> bindingValues;
   std::vector<int64_t> scalarValues;
   std::vector<uint32_t> scalarTerms;
-  std::vector<uint32_t> logitBindings; ///< positions in bindingValues
+  // Positions in bindingValues.
+  std::vector<uint32_t> logitBindings;
+  std::vector<std::pair<uint32_t, Input>> inputBindings;
   std::optional<uint32_t> stream;
   uint32_t streamRows = noTerm, streamWidth = noTerm;
 
+  uint64_t bindVersion = 0;
   bool sizesKnown = false;
   SymbolValues sizes = {};
+  InputAddresses inputsAt = {};
   float *logitsAt = nullptr;
 };
 

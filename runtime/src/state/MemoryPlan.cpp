@@ -6,6 +6,8 @@
 #include "runtime/src/artifact/CheckArtifact.h"
 #include "runtime/src/artifact/DType.h"
 #include "runtime/src/artifact/Inputs.h"
+#include "runtime/src/artifact/Programs.h"
+#include "runtime/src/artifact/WeightTensors.h"
 #include "runtime/src/base/Memory.h"
 #include "runtime/src/base/Process.h"
 
@@ -29,13 +31,6 @@ static Status invalid(const char *option, uint64_t value, uint64_t least,
                    Word(value), Word(least), Word(most));
 }
 
-static const schema::Program &prefillProgram(const schema::Artifact &index) {
-  for (const auto *program : *index.programs())
-    if (program->phase() == schema::Phase::Prefill)
-      return *program;
-  __builtin_unreachable(); // checkArtifact wants one
-}
-
 static Status chooseCounts(const schema::Artifact &index,
                            const EngineOptions &options, MemoryPlan &plan) {
   if (options.threads > maxThreads)
@@ -56,7 +51,8 @@ static Status chooseCounts(const schema::Artifact &index,
   plan.maxContext = options.maxContext ? options.maxContext
                                        : std::min(defaultContext, modelContext);
 
-  uint32_t maxTokens = prefillProgram(index).max_tokens();
+  uint32_t maxTokens =
+      findProgram(index, schema::Phase::Prefill, options.device)->max_tokens();
   if (options.prefillWindow > maxTokens)
     return invalid("prefill_window", options.prefillWindow, 0, maxTokens);
   plan.prefillWindow =
@@ -94,9 +90,13 @@ static void addStates(const schema::Artifact &index, MemoryPlan &plan) {
   }
 }
 
-static void addPrograms(const schema::Artifact &index, MemoryPlan &plan) {
+static void addPrograms(const schema::Artifact &index, const DeviceName &device,
+                        MemoryPlan &plan) {
   uint64_t width = index.model()->vocab_size() * sizeof(float);
+  plan.onGpu = !device.isCpu();
   for (const auto *program : *index.programs()) {
+    if (program->executable_kind() != executableKind(device))
+      continue;
     plan.arena = std::max<uint64_t>(plan.arena, program->arena_bytes());
     SymbolValues largest =
         largestStep(*program, plan.slots, plan.pages, plan.pagesPerSequence);
@@ -107,16 +107,26 @@ static void addPrograms(const schema::Artifact &index, MemoryPlan &plan) {
                         bufferAlignment);
     plan.inputs += inputs;
     uint64_t rows = uint64_t(largest[Symbol::logitRows]);
-    if (width % bufferAlignment != 0)
+    if (plan.onGpu || width % bufferAlignment != 0)
       plan.runLogits = std::max(plan.runLogits, rows * width);
     plan.stepLogits =
         std::max(plan.stepLogits, std::max<uint64_t>(rows, plan.slots) * width);
   }
-  if (index.kernels())
+  if (index.kernels() && device.isCpu())
     for (const auto *kernel : *index.kernels())
       plan.scratchPerThread =
           std::max<uint64_t>(plan.scratchPerThread,
                              alignTo(kernel->scratch_bytes(), bufferAlignment));
+}
+
+std::string MemoryPlan::parts() const {
+  std::string text;
+  if (weights != 0)
+    text = formatText("weights %llu, ", Word(weights));
+  text += formatText("states %llu, arena %llu", Word(statePool), Word(arena));
+  if (kvPool != 0)
+    text += formatText(", cache %llu", Word(kvPool));
+  return text;
 }
 
 static Status tooLarge(const MemoryPlan &plan) {
@@ -128,6 +138,7 @@ static Status tooLarge(const MemoryPlan &plan) {
 Status planMemory(const schema::Artifact &index, const EngineOptions &options,
                   MemoryPlan &out) {
   MemoryPlan plan;
+  K3RT_RETURN_IF_ERROR(checkHasPrograms(index, options.device));
   K3RT_RETURN_IF_ERROR(chooseCounts(index, options, plan));
   // checkArtifact limits all states together to 2^48 bytes,
   // options.maxSequences is at most 2^20: only their product may be too much.
@@ -152,7 +163,12 @@ Status planMemory(const schema::Artifact &index, const EngineOptions &options,
     plan.pagesPerSequence = uint32_t(perSequence);
   }
   plan.pages = uint32_t(wantedPages);
-  addPrograms(index, plan);
+  addPrograms(index, options.device, plan);
+  if (!options.device.isCpu())
+    plan.weights = deviceWeightBytes(index);
+  if (plan.weights > maxPoolBytes)
+    return makeError(K3RT_OUT_OF_MEMORY, "more than %llu bytes of weights",
+                     Word(maxPoolBytes));
 
   if (options.memoryLimit != 0 && plan.pageTokens != 0) {
     uint64_t fixed = plan.total();
@@ -160,9 +176,9 @@ Status planMemory(const schema::Artifact &index, const EngineOptions &options,
     if (least > options.memoryLimit)
       return makeError(K3RT_OUT_OF_MEMORY,
                        "memory_limit is %llu bytes, but %u sequences need %llu "
-                       "at least (states %llu, arena %llu)",
+                       "at least (%s)",
                        Word(options.memoryLimit), plan.slots, Word(least),
-                       Word(plan.statePool), Word(plan.arena));
+                       plan.parts().c_str());
     wantedPages = std::min<uint64_t>(
         wantedPages, (options.memoryLimit - fixed) / plan.pageBytes());
     plan.pages = uint32_t(wantedPages);
@@ -171,9 +187,9 @@ Status planMemory(const schema::Artifact &index, const EngineOptions &options,
   if (options.memoryLimit != 0 && plan.total() > options.memoryLimit)
     return makeError(K3RT_OUT_OF_MEMORY,
                      "memory_limit is %llu bytes, but %u sequences need %llu "
-                     "(states %llu, arena %llu)",
+                     "(%s)",
                      Word(options.memoryLimit), plan.slots, Word(plan.total()),
-                     Word(plan.statePool), Word(plan.arena));
+                     plan.parts().c_str());
   out = plan;
   return Status();
 }

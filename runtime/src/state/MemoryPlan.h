@@ -6,6 +6,7 @@
 #define K3RT_STATE_MEMORYPLAN_H
 
 #include "runtime/schemas/k3_artifact_generated.h"
+#include "runtime/src/base/DeviceName.h"
 #include "runtime/src/base/Progress.h"
 #include "runtime/src/base/Status.h"
 
@@ -29,6 +30,8 @@ struct EngineOptions {
   bool verifyWeights = false;
   std::string weightsDir;
   uint64_t randomWeights = 0; ///< seed; 0 = weights are read
+  DeviceName device;
+  bool graph = true; ///< GPU: decode as a graph
   Progress progress;
 };
 
@@ -48,23 +51,28 @@ struct MemoryPlan {
   uint64_t arena = 0;   ///< of the largest program
   uint64_t inputs = 0;  ///< i32 inputs of a step, all of them
   uint64_t runLogits = 0;  ///< of one program run, if it cannot write in place
-  uint64_t stepLogits = 0; ///< of a step, a row per sequence
+  uint64_t stepLogits = 0; ///< of a step, a row per sequence, on the host
   uint64_t scratchPerThread = 0;
+  uint64_t weights = 0; ///< on a GPU; the CPU only maps them
+  bool onGpu = false;
+
+  /// The large ones as text, for messages.
+  std::string parts() const;
 
   /// Cache pages that `tokens` take.
   uint64_t pagesFor(uint64_t tokens) const {
     return pageTokens ? (tokens + pageTokens - 1) / pageTokens : 0;
   }
   uint64_t pageBytes() const { return kvPerToken * pageTokens; }
-  /// All that memory_limit counts.
+  /// All that memory_limit counts: on a GPU what is in its memory.
   uint64_t total() const {
-    return statePool + kvPool + arena + inputs + runLogits + stepLogits +
-           scratchPerThread * threads;
+    uint64_t both = statePool + kvPool + arena + inputs + runLogits;
+    return both + (onGpu ? weights : stepLogits + scratchPerThread * threads);
   }
 };
 
-/// Errors: K3RT_INVALID_ARGUMENT for options out of range, K3RT_OUT_OF_MEMORY
-/// when memory_limit cannot hold the fixed parts and one page per sequence
+/// Errors: K3RT_INVALID_ARGUMENT for options out of range, K3RT_UNSUPPORTED when
+/// there is no program for the device, K3RT_OUT_OF_MEMORY when memory_limit cannot hold the fixed parts and one page per sequence
 /// (with both sizes).
 Status planMemory(const k3::artifact::Artifact &index,
                   const EngineOptions &options, MemoryPlan &out);

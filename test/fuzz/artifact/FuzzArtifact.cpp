@@ -70,21 +70,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   require(index && length <= claimed);
-  for (uint64_t limit : {uint64_t(0), uint64_t(1) << 20, UINT64_MAX})
-    for (uint32_t sequences : {0u, 1u, 1u << 20}) {
-      EngineOptions options;
-      options.threads = 1;
-      options.memoryLimit = limit;
-      options.maxSequences = sequences;
-      MemoryPlan plan;
-      Status planned = planMemory(*index, options, plan);
-      if (planned.ok())
-        require(limit == 0 || plan.total() <= limit);
-      else
-        requireOneLine(planned);
-    }
-  k3inspect::toText(*index, std::nullopt);
-  k3inspect::toJson(*index, std::nullopt);
+  for (auto kind : {DeviceName::Kind::cpu, DeviceName::Kind::cuda})
+    for (uint64_t limit : {uint64_t(0), uint64_t(1) << 20, UINT64_MAX})
+      for (uint32_t sequences : {0u, 1u, 1u << 20}) {
+        EngineOptions options;
+        options.device.kind = kind;
+        options.threads = 1;
+        options.memoryLimit = limit;
+        options.maxSequences = sequences;
+        MemoryPlan plan;
+        Status planned = planMemory(*index, options, plan);
+        if (planned.ok())
+          require(limit == 0 || plan.total() <= limit);
+        else
+          requireOneLine(planned);
+      }
+  k3inspect::toText(*index, k3inspect::Selection());
+  k3inspect::toJson(*index, k3inspect::Selection());
   for (const auto *program : *index->programs())
     k3inspect::toDot(*index, *program);
   return 0;

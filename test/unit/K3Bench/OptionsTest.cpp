@@ -36,12 +36,31 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.weightsDir, "w");
 }
 
+TEST(Options, Devices) {
+  auto parsed = [](const std::vector<std::string> &arguments) {
+    Options options;
+    k3rt::Status status = parseOptions(arguments, options);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return options;
+  };
+  EXPECT_EQ(parsed({"a"}).device.text(), "cpu");
+  EXPECT_TRUE(parsed({"a"}).graph);
+  Options layers = parsed({"a", "--suite=gpu-layers", "--no-graph"});
+  EXPECT_EQ(layers.device.text(), "cuda:0");
+  EXPECT_EQ(layers.suite, Suite::layers);
+  EXPECT_FALSE(layers.graph);
+  EXPECT_EQ(parsed({"a", "--device=cuda:2", "--suite=gpu-ops"}).device.text(), "cuda:2");
+  EXPECT_EQ(parsed({"a", "--suite=gpu-ops", "--device=cuda:2"}).device.text(), "cuda:2");
+}
+
 TEST(Options, Mistakes) {
   EXPECT_EQ(errorOf({}), "no artifact given (see --help)");
   EXPECT_EQ(errorOf({"a", "b"}), "more than one artifact: 'b'");
   EXPECT_EQ(errorOf({"a", "--fast"}), "unknown option '--fast' (see --help)");
   EXPECT_EQ(errorOf({"a", "--json=1"}), "unknown option '--json=1' (see --help)");
-  EXPECT_EQ(errorOf({"a", "--suite", "gpu"}), "--suite wants machine, cpu-ops, cpu-layers or cpu-model, got 'gpu'");
+  EXPECT_EQ(errorOf({"a", "--suite", "gpu"}), "--suite wants machine, or cpu- or gpu- with ops, layers or model, got 'gpu'");
+  EXPECT_EQ(errorOf({"a", "--device", "gpu"}), "--device wants cpu, cuda:0, cuda:1, ..., got 'gpu'");
+  EXPECT_EQ(errorOf({"a", "--device", "cuda:-1"}), "--device wants cpu, cuda:0, cuda:1, ..., got 'cuda:-1'");
   EXPECT_EQ(errorOf({"a", "--repeat"}), "--repeat needs a value");
   EXPECT_EQ(errorOf({"a", "--repeat", "0"}), "--repeat wants a number from 1 to 1000, got '0'");
   EXPECT_EQ(errorOf({"a", "--threads", "-1"}), "--threads wants a number from 1 to 1024, got '-1'");

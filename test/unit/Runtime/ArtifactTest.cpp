@@ -485,6 +485,171 @@ const Wrong wrongs[] = {
      }},
 };
 
+// Artifacts for CPU and GPU: kernels 9 to 17 and programs 2 and 3 are the GPU's.
+
+auto &launchOf(ArtifactT &index, size_t kernel) {
+  return *index.kernels[9 + kernel]->launch;
+}
+auto &gpuDispatchOf(ArtifactT &index, size_t group, size_t dispatch) {
+  return *index.programs[2]->layer_kinds[0]->groups[group]->dispatches[dispatch];
+}
+auto &tensorMapOf(ArtifactT &index, size_t kernel) {
+  return *launchOf(index, kernel).tensor_maps[0];
+}
+
+const Wrong gpuWrongs[] = {
+    {"executable 1: unknown kind 2",
+     [](ArtifactT &a) {
+       a.executables[1]->kind = k3::artifact::ExecutableKind(2);
+     }},
+    {"executable 1: a cubin for 'x86-64', not for a chip like sm_90a",
+     [](ArtifactT &a) { a.executables[1]->cpu = "x86-64"; }},
+    {"executable 1: a cubin for '', not for a chip",
+     [](ArtifactT &a) { a.executables[1]->cpu.clear(); }},
+    {"executable 1: bytes 64 + ",
+     [](ArtifactT &a) { a.executables[1]->blob->offset = 64; }},
+    {"kernel 9 'embed': no launch, but executable 1 is a cubin",
+     [](ArtifactT &a) { a.kernels[9]->launch.reset(); }},
+    {"kernel 9 'embed': a launch, but executable 0 is not a cubin",
+     [](ArtifactT &a) { a.kernels[9]->executable = 0; }},
+    {"kernel 9 'embed': 64 bytes of scratch memory (at most 0)",
+     [](ArtifactT &a) { a.kernels[9]->scratch_bytes = 64; }},
+    {"kernel 10 'conv': launch: no entry",
+     [](ArtifactT &a) { launchOf(a, 1).entry.clear(); }},
+    {"kernel 10 'conv': launch: entry 'a\\x0ab' is not a symbol",
+     [](ArtifactT &a) { launchOf(a, 1).entry = "a\nb"; }},
+    {"launch: 0 threads (1 to 1024)",
+     [](ArtifactT &a) { launchOf(a, 1).threads = 0; }},
+    {"launch: 1025 threads (1 to 1024)",
+     [](ArtifactT &a) { launchOf(a, 1).threads = 1025; }},
+    {"launch: 232449 bytes of shared memory (at most 232448)",
+     [](ArtifactT &a) {
+       launchOf(a, 1).dynamic_shared_bytes = 232448;
+       launchOf(a, 1).static_shared_bytes = 1;
+     }},
+    {"launch: 8589934590 bytes of shared memory",
+     [](ArtifactT &a) {
+       launchOf(a, 1).dynamic_shared_bytes = UINT32_MAX;
+       launchOf(a, 1).static_shared_bytes = UINT32_MAX;
+     }},
+    {"launch: clusters of 0 blocks (1 to 16)",
+     [](ArtifactT &a) { launchOf(a, 1).cluster = 0; }},
+    {"launch: clusters of 17 blocks (1 to 16)",
+     [](ArtifactT &a) { launchOf(a, 1).cluster = 17; }},
+    {"kernel 9 'embed': launch: tensor map 0: a box of 0 dimensions (1 to 5)",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box.clear(); }},
+    {"tensor map 0: a box of 6 dimensions (1 to 5)",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box.assign(6, 4); }},
+    {"tensor map 0: a box with a size of 0 (1 to 256)",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box[0] = 0; }},
+    {"tensor map 0: a box with a size of 257 (1 to 256)",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box[1] = 257; }},
+    {"tensor map 0: a swizzle of 16 bytes (0, 32, 64 or 128)",
+     [](ArtifactT &a) { tensorMapOf(a, 0).swizzle = 16; }},
+    {"GPU prefill program: prologue: group 0, dispatch 0 'do_embed': tensor "
+     "map 0: binding 3 of 3",
+     [](ArtifactT &a) { tensorMapOf(a, 0).binding = 3; }},
+    {"'do_embed': tensor map 0: a box of 3 dimensions, but binding 1 has 2",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box = {1, 1, 8}; }},
+    {"'do_embed': tensor map 0: a box of 12 bytes in a row, not a multiple of "
+     "16",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box[1] = 3; }},
+    {"'do_embed': tensor map 0: a box of 64 bytes in a row, more than its "
+     "swizzle of 32",
+     [](ArtifactT &a) { tensorMapOf(a, 0).box[1] = 16; }},
+    {"'do_append': tensor map 0: a box of 4 dimensions, but binding 4 has 3",
+     [](ArtifactT &a) { tensorMapOf(a, 6).box = {1, 1, 1, 8}; }},
+    {"'do_attend': tensor map 0: a box of 1 dimensions, but binding 5 has 0",
+     [](ArtifactT &a) {
+       auto &maps = launchOf(a, 7).tensor_maps;
+       maps.push_back(std::make_unique<k3::artifact::TensorMapT>());
+       maps[0]->binding = 5; // experts
+       maps[0]->box = {8};
+     }},
+    {"'do_conv': kernel 'conv' is not for a Cubin program",
+     [](ArtifactT &a) { gpuDispatchOf(a, 0, 0).kernel = 1; }},
+    {"'do_conv': kernel 'conv' is not for a Elf program",
+     [](ArtifactT &a) { dispatchOf(a, 0, 0).kernel = 10; }},
+    {"'do_conv': a grid of 65536 blocks in one dimension (at most 65535)",
+     [](ArtifactT &a) { gpuDispatchOf(a, 0, 0).grid_y->mul = 65536; }},
+    {"'do_conv': a grid of 2147483640 blocks in one dimension (at most "
+     "2147483631)",
+     [](ArtifactT &a) {
+       gpuDispatchOf(a, 0, 0).grid_x->mul = 268435455;
+       gpuDispatchOf(a, 0, 0).grid_y.reset();
+     }},
+    {"bytes of kernel parameters (at most 4096)",
+     [](ArtifactT &a) {
+       auto &maps = launchOf(a, 1).tensor_maps;
+       for (int i = 0; i < 32; ++i)
+         maps.push_back(
+             std::make_unique<k3::artifact::TensorMapT>(*maps[0]));
+     }},
+    {"program 3: a second GPU prefill program",
+     [](ArtifactT &a) {
+       a.programs[3]->phase = k3::artifact::Phase::Prefill;
+     }},
+    {"program 2: unknown kind of executables 5",
+     [](ArtifactT &a) {
+       a.programs[2]->executable_kind = k3::artifact::ExecutableKind(5);
+     }},
+    {"no GPU prefill program",
+     [](ArtifactT &a) { a.programs.erase(a.programs.begin() + 2); }},
+    {"no prefill program",
+     [](ArtifactT &a) { a.programs.erase(a.programs.begin()); }},
+    {"GPU decode program: epilogue: group 0, dispatch 0 'do_head': kernel 18 "
+     "of 18",
+     [](ArtifactT &a) {
+       a.programs[3]->epilogue[0]->dispatches[0]->kernel = 18;
+     }},
+};
+
+TEST(CheckArtifact, NamesWhatIsWrongForGpus) {
+  Options options;
+  options.targets = Targets::both;
+  options.tensorMaps = true;
+  Model model = make(options);
+  Status fine = parse(serialize(model));
+  EXPECT_TRUE(fine.ok()) << fine.message();
+  for (const Wrong &wrong : gpuWrongs) {
+    model = make(options);
+    std::string good = serialize(model);
+    wrong.change(model.index);
+    Status status = parse(assemble(model.index, good.substr(blobsBegin)));
+    EXPECT_EQ(status.code(), K3RT_BAD_ARTIFACT) << wrong.message;
+    EXPECT_NE(status.message().find(wrong.message), std::string::npos)
+        << "wanted: " << wrong.message << "\nfound:  " << status.message();
+    EXPECT_TRUE(oneLine(status.message()));
+  }
+}
+
+// As for the CPU above: whatever is not noticed must be harmless to look at.
+TEST(Artifact, FlippedBytesOfGpuPartsUnderAFreshHash) {
+  Options options;
+  options.targets = Targets::gpu;
+  options.tensorMaps = true;
+  Model model = make(options);
+  std::string good = serialize(model);
+  k3_artifact_header header;
+  memcpy(&header, good.data(), sizeof(header));
+  int refused = 0;
+  for (size_t i = header.index_offset;
+       i < header.index_offset + header.index_length; ++i) {
+    std::string bytes = good.substr(0, blobsBegin);
+    bytes[i] = char(bytes[i] ^ (1 << i % 8));
+    bytes.resize(good.size());
+    bytes = withHeader(
+        bytes, offsetof(k3_artifact_header, index_hash),
+        k3rt::hashBytes(&bytes[header.index_offset], header.index_length));
+    Status status = parse(bytes);
+    if (!status.ok()) {
+      ++refused;
+      ASSERT_TRUE(oneLine(status.message())) << status.message();
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
 TEST(CheckArtifact, NamesWhatIsWrong) {
   for (const Wrong &wrong : wrongs) {
     Model model = make();

@@ -409,6 +409,8 @@ TEST_F(SchedulerTest, CancelledAtAnyStageNothingLeaks) {
 }
 
 TEST_F(SchedulerTest, FailuresStayWithTheirRequest) {
+  if (testDevice)
+    GTEST_SKIP() << "a GPU is lost then";
   TestEngine engine(model);
   TestScheduler scheduler(engine, [](auto &o) { o.token_budget = 8; });
   Ask ask;

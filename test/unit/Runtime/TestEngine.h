@@ -41,6 +41,7 @@ public:
     k3rt_engine_options options;
     k3rt_engine_options_init(&options);
     options.threads = 2;
+    options.device = testDevice;
     if (change)
       change(options);
     char message[512] = "";

@@ -182,7 +182,9 @@ static int32_t head(const k3_kernel_args *args, const k3_workgroup *group) {
   return 0;
 }
 
+#ifndef K3_TOY_FUNCTIONS_ONLY
 static const k3_kernel_fn kernels[] = {embed, conv, chunkSums, chunkScan, chunkApply, recurrentStep, append, attend, head};
 
 __attribute__((visibility("default"))) const k3_executable k3_executable_v1 = {
     K3_ABI_VERSION, sizeof(kernels) / sizeof(kernels[0]), kernels};
+#endif

@@ -5,6 +5,7 @@
 #include "test/unit/Runtime/ToyModel.h"
 #include "k3rt/abi.h"
 #include "runtime/src/base/Hash.h"
+#include "test/unit/Runtime/FakeCuda/FakeCuda.h"
 
 #include <cmath>
 #include <cstddef>
@@ -19,6 +20,8 @@
 namespace toy {
 
 using namespace k3::artifact;
+
+const char *testDevice = nullptr;
 
 //===----------------------------------------------------------------------===//
 // Pieces of the index
@@ -285,7 +288,8 @@ static std::unique_ptr<ProgramT> program(const Options &options, bool decode) {
                      out(stream)),
       list<ScalarT>(scalar(symbol(T)), scalar(constant(options.vocab)),
                     scalar(constant(hidden))))));
-  out_->layer_kinds = list<LayerKindT>(kdaKind(decode), mlaKind(options));
+  out_->layer_kinds = list<LayerKindT>(kdaKind(decode && !options.chunkedDecode),
+                                         mlaKind(options));
   out_->epilogue = list<GroupT>(
       group(dispatch(head, symbol(R), constant((options.vocab + 15) / 16),
                      list<BindingT>(in(stream), in(logitRows), out(logits)),
@@ -392,7 +396,131 @@ static std::string readFile(const std::string &path) {
   return text.str();
 }
 
-Model make(const Options &options) {
+//===----------------------------------------------------------------------===//
+// The GPU
+//===----------------------------------------------------------------------===//
+
+static std::unique_ptr<TensorMapT> tensorMap(uint32_t binding,
+                                             std::vector<uint32_t> box,
+                                             uint32_t swizzle) {
+  auto out_ = std::make_unique<TensorMapT>();
+  out_->binding = binding;
+  out_->box = std::move(box);
+  out_->swizzle = swizzle;
+  return out_;
+}
+
+static std::unique_ptr<LaunchT> launch(Kernel kernel, const Options &options) {
+  auto out_ = std::make_unique<LaunchT>();
+  out_->entry = std::string("toy_") + kernelNames[kernel];
+  out_->threads = 32;
+  out_->registers = 40;
+  if (kernel == embed)
+    out_->cluster = options.embedCluster;
+  if (kernel == chunkApply)
+    out_->dynamic_shared_bytes = hidden * sizeof(float);
+  if (!options.tensorMaps)
+    return out_;
+  if (kernel == embed)
+    out_->tensor_maps.push_back(tensorMap(1, {16, 8}, 32));
+  if (kernel == conv)
+    out_->tensor_maps.push_back(tensorMap(0, {1, 2, 4}, 0));
+  if (kernel == append) {
+    out_->tensor_maps.push_back(tensorMap(4, {2, 8}, 128));
+    out_->tensor_maps.push_back(tensorMap(3, {4}, 0));
+  }
+  return out_;
+}
+
+static std::string cubinFor(const Options &options) {
+  if (const char *real = getenv("K3_TOY_CUBIN"))
+    return readFile(real);
+  std::vector<fakecuda::KernelText> kernels;
+  auto add = [&](Kernel kernel, uint32_t bindings, uint32_t scalars,
+                 uint32_t tableBinding = 0, uint32_t tableLength = 0) {
+    auto maps = uint32_t(launch(kernel, options)->tensor_maps.size());
+    kernels.push_back({std::string("toy_") + kernelNames[kernel], kernel,
+                       bindings, scalars, maps, tableBinding, tableLength});
+  };
+  add(embed, 3, 3);
+  add(conv, 5, 4);
+  add(chunkSums, 4, 4);
+  add(chunkScan, 6, 2);
+  add(chunkApply, 5, 4);
+  add(recurrentStep, 5, 4);
+  add(append, 5, 7);
+  add(attend, 6, 7, 5, experts);
+  add(head, 3, 4);
+  return fakecuda::cubinText("sm_90a", kernels);
+}
+
+static void moveKernels(std::vector<std::unique_ptr<GroupT>> &groups,
+                        uint32_t by) {
+  for (auto &each : groups)
+    for (auto &dispatch : each->dispatches)
+      dispatch->kernel += by;
+}
+
+/// Executable, kernels and programs for a GPU, behind those that are there.
+static void addGpu(Model &model, const Options &options) {
+  ArtifactT &index = model.index;
+  model.cubin = cubinFor(options);
+  auto executable = std::make_unique<ExecutableT>();
+  executable->kind = ExecutableKind::Cubin;
+  executable->arch = "nvidia";
+  executable->cpu = "sm_90a";
+  executable->blob = std::make_unique<BlobT>();
+  auto firstKernel = uint32_t(index.kernels.size());
+  for (uint32_t i = 0; i < numKernels; ++i) {
+    auto kernel = std::make_unique<KernelT>();
+    kernel->name = kernelNames[i];
+    kernel->executable = uint32_t(index.executables.size());
+    kernel->source_op = std::string("toy.") + kernelNames[i];
+    kernel->launch = launch(Kernel(i), options);
+    index.kernels.push_back(std::move(kernel));
+  }
+  index.executables.push_back(std::move(executable));
+  for (bool decode : {false, true}) {
+    if (decode && !options.decodeProgram)
+      continue;
+    auto made = program(options, decode);
+    made->executable_kind = ExecutableKind::Cubin;
+    moveKernels(made->prologue, firstKernel);
+    for (auto &kind : made->layer_kinds)
+      moveKernels(kind->groups, firstKernel);
+    moveKernels(made->epilogue, firstKernel);
+    index.programs.push_back(std::move(made));
+  }
+}
+
+static void addCpu(Model &model, const Options &options) {
+  ArtifactT &index = model.index;
+  const char *moved = getenv("K3_TOY_KERNELS");
+  model.code = readFile(moved ? moved : K3_TOY_KERNELS);
+  auto executable = std::make_unique<ExecutableT>();
+  executable->arch = "x86_64";
+  executable->cpu = "x86-64";
+  executable->features = {"sse2"};
+  executable->blob = std::make_unique<BlobT>();
+  index.executables.push_back(std::move(executable));
+  for (uint32_t i = 0; i < numKernels; ++i) {
+    auto kernel = std::make_unique<KernelT>();
+    kernel->name = kernelNames[i];
+    kernel->ordinal = i;
+    kernel->source_op = std::string("toy.") + kernelNames[i];
+    if (i == chunkApply)
+      kernel->scratch_bytes = hidden * sizeof(float);
+    index.kernels.push_back(std::move(kernel));
+  }
+  index.programs.push_back(program(options, false));
+  if (options.decodeProgram)
+    index.programs.push_back(program(options, true));
+}
+
+Model make(const Options &given) {
+  Options options = given;
+  if (testDevice && options.targets == Targets::cpu)
+    options.targets = Targets::both;
   Model model;
   ArtifactT &index = model.index;
   index.compiler_version = "toy 1";
@@ -410,24 +538,12 @@ Model make(const Options &options) {
   index.model->expert_bytes = hidden * sizeof(float);
   index.has_weights = options.weights != Weights::none;
 
-  model.code = readFile(K3_TOY_KERNELS);
   model.tokenizer = "tokenizer bytes";
-  auto executable = std::make_unique<ExecutableT>();
-  executable->arch = "x86_64";
-  executable->cpu = "x86-64";
-  executable->features = {"sse2"};
-  executable->blob = std::make_unique<BlobT>();
-  index.executables.push_back(std::move(executable));
   index.tokenizer = std::make_unique<BlobT>();
-  for (uint32_t i = 0; i < numKernels; ++i) {
-    auto kernel = std::make_unique<KernelT>();
-    kernel->name = kernelNames[i];
-    kernel->ordinal = i;
-    kernel->source_op = std::string("toy.") + kernelNames[i];
-    if (i == chunkApply)
-      kernel->scratch_bytes = hidden * sizeof(float);
-    index.kernels.push_back(std::move(kernel));
-  }
+  if (options.targets != Targets::gpu)
+    addCpu(model, options);
+  if (options.targets != Targets::cpu)
+    addGpu(model, options);
 
   addWeights(model, options);
   index.model->total_weight_bytes = model.weightBytes.size();
@@ -440,9 +556,6 @@ Model make(const Options &options) {
   index.layers.push_back(layer(0, firstScale, {0, 1}, {1, 0, 1}));
   index.layers.push_back(layer(1, expertWeight, {2}, {0, 1, 2}));
   index.layers.push_back(layer(0, secondScale, {4, 3}, {2, 1, 2}));
-  index.programs.push_back(program(options, false));
-  if (options.decodeProgram)
-    index.programs.push_back(program(options, true));
   return model;
 }
 
@@ -481,7 +594,10 @@ std::string serialize(Model &model) {
     blob.hash = k3rt::hashBytes(bytes.data(), bytes.size());
     blobs += bytes;
   };
-  add(*model.index.executables[0]->blob, model.code);
+  for (auto &executable : model.index.executables)
+    add(*executable->blob, executable->kind == ExecutableKind::Cubin
+                               ? model.cubin
+                               : model.code);
   add(*model.index.tokenizer, model.tokenizer);
   if (model.index.weights[0]->file == 0) {
     auto file = std::make_unique<WeightFileT>();

@@ -30,6 +30,7 @@ constexpr int32_t nanToken = 62, failToken = 63;
 constexpr int32_t failCode = 7;
 
 enum class Weights { embedded, beside, expertsApart, none };
+enum class Targets { cpu, gpu, both };
 
 struct Options {
   uint32_t vocab = 64;
@@ -40,12 +41,21 @@ struct Options {
   uint32_t maxLogitRows = 16;
   bool decodeProgram = true;
   Weights weights = Weights::embedded;
+  Targets targets = Targets::cpu;
+  // Of the GPU's programs.
+  uint32_t embedCluster = 1; ///< blocks of the embedding kernel
+  bool chunkedDecode = false; ///< as prefill, with groups of two dispatches
+  bool tensorMaps = false;   ///< of a weight, a buffer and a state, which nobody reads
 };
+
+/// Set: engines and models are for this device where a test does not say
+/// otherwise.
+extern const char *testDevice;
 
 /// A whole artifact in pieces that tests can change before they are written.
 struct Model {
   k3::artifact::ArtifactT index;
-  std::string code, tokenizer, weightBytes;
+  std::string code, cubin, tokenizer, weightBytes;
 };
 Model make(const Options &options = {});
 

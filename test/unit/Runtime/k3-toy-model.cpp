@@ -2,8 +2,9 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-// k3-toy-model FOLDER [beside|apart|none] [no-decode]
-// Writes model.k3a and, where weights lie beside it, model.k3w. "fuzz" writes
+// k3-toy-model FOLDER [beside|apart|none] [no-decode] [gpu|both]
+// Writes model.k3a and, where weights lie beside it, model.k3w; "gpu" for the
+// fake driver of FakeCuda/ instead of the CPU, "both" for both. "fuzz" writes
 // seeds for the artifact fuzzer instead: a whole file and a bare index, behind
 // the byte that tells them apart (FuzzArtifact.cpp).
 //===----------------------------------------------------------------------===//
@@ -36,13 +37,18 @@ int main(int argc, char **argv) {
       options.weights = toy::Weights::none;
     else if (option == "no-decode")
       options.decodeProgram = false;
+    else if (option == "gpu")
+      options.targets = toy::Targets::gpu;
+    else if (option == "both")
+      options.targets = toy::Targets::both;
     else if (option == "fuzz")
       fuzz = true;
     else
       argc = 0;
   }
   if (argc < 2) {
-    fputs("usage: k3-toy-model FOLDER [beside|apart|none] [no-decode] [fuzz]\n",
+    fputs("usage: k3-toy-model FOLDER [beside|apart|none] [no-decode] [gpu|both] "
+          "[fuzz]\n",
           stderr);
     return 1;
   }

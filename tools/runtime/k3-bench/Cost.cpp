@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-bench/Cost.h"
 #include "runtime/src/artifact/DType.h"
+#include "runtime/src/artifact/Programs.h"
 
 #include <cassert>
 #include <cmath>
@@ -219,12 +220,11 @@ Cost CostModel::step(const schema::Program &program, const StepSize &size) const
   return cost;
 }
 
-const schema::Program &programFor(const schema::Artifact &index, schema::Phase phase) {
-  const schema::Program *found = nullptr;
-  for (const auto *program : *index.programs())
-    if (program->phase() == phase || !found)
-      found = program;
-  assert(found && "checkArtifact found a program");
+const schema::Program &programFor(const schema::Artifact &index, schema::Phase phase, const k3rt::DeviceName &device) {
+  const schema::Program *found = k3rt::findProgram(index, phase, device);
+  if (!found)
+    found = k3rt::findProgram(index, schema::Phase::Prefill, device);
+  assert(found && "an engine for the device was opened");
   return *found;
 }
 

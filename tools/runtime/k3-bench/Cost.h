@@ -6,7 +6,7 @@
 #define K3_TOOLS_K3BENCH_COST_H
 
 #include "runtime/schemas/k3_artifact_generated.h"
-#include "runtime/src/base/Status.h"
+#include "runtime/src/base/DeviceName.h"
 
 namespace k3bench {
 
@@ -59,7 +59,8 @@ private:
 };
 
 /// The program that runs decode steps: the prefill program where there is no other.
-const k3::artifact::Program &programFor(const k3::artifact::Artifact &index, k3::artifact::Phase phase);
+const k3::artifact::Program &programFor(const k3::artifact::Artifact &index, k3::artifact::Phase phase,
+                                       const k3rt::DeviceName &device);
 
 } // namespace k3bench
 

@@ -63,7 +63,7 @@ template <typename Step> Status Measurer::measure(Step step, Timing &out, Profil
   auto perRound = uint32_t(std::clamp(std::round(roundSeconds / std::max(warm, 1e-9)), 1.0, double(maxStepsPerRound)));
   std::vector<double> seconds, read, f32, bf16;
   for (uint32_t round = 0; round < rounds; ++round) {
-    MachineLimits limits = measureMachine(session.threads());
+    MachineLimits limits = session.limits();
     read.push_back(limits.readGBs);
     f32.push_back(limits.f32GFlops);
     bf16.push_back(limits.bf16GFlops);

@@ -21,6 +21,20 @@ static Measurement tokensPerSecond(const Workload &workload, const Cost &cost, c
   return out;
 }
 
+/// What loading and running has taken of a GPU's memory, beside the plan.
+static void reportGpuMemory(const Bench &bench) {
+  k3rt_device_info gpu = bench.session.device();
+  if (gpu.total_bytes == 0)
+    return;
+  constexpr double giga = 1e9;
+  auto taken = double(gpu.open_free_bytes) - double(gpu.free_bytes);
+  bench.report.push_back({"gpu_memory",
+                          {{"gpu", gpu.model}, {"allocated_gb", double(gpu.allocated_bytes) / giga}},
+                          taken / giga,
+                          "GB",
+                          double(gpu.planned_bytes) / giga});
+}
+
 Status runModelSuite(const Bench &bench) {
   Measurer measurer(bench.session, bench.options.repeat);
   for (const Workload &workload : bench.workloads()) {
@@ -37,6 +51,7 @@ Status runModelSuite(const Bench &bench) {
     if (!workload.decodes())
       reportFlops("prefill_products", workload.params(), cost, timing.seconds, timing.limits, bench.report);
   }
+  reportGpuMemory(bench);
   return Status();
 }
 

@@ -19,6 +19,7 @@ Usage:
   k3-bench MODEL.k3a --suite cpu-layers    its layers, per kind
   k3-bench MODEL.k3a --suite cpu-ops       every kernel call by itself
   k3-bench --suite machine                 only the machine: read bandwidth, arithmetic
+  k3-bench MODEL.k3a --device cuda:0       the same on a GPU; suites gpu-model, gpu-layers, gpu-ops
 
   --random-weights SEED  make up the weights, for an artifact compiled with --no-weights
   --decode-batch N,...   sequences of a decode step (1); 0 = no decode
@@ -26,13 +27,16 @@ Usage:
   --context N            tokens of every sequence before decode is measured (64)
   --repeat N             rounds; the median is shown (5)
   --threads N            threads to use (all cores)
+  --device NAME          cpu, or cuda:0 for the first NVIDIA GPU (cpu; gpu suites: cuda:0)
+  --no-graph             GPU: launch kernel by kernel
   --weights-dir DIR      where weight files outside the artifact are
   --json                 one JSON array on standard output (docs/json.md)
   --help, --version
 
 Every round measures the machine and then the model, so that both see the same load. A decode step is
 limited by the bytes it must read, a prefill by the arithmetic of its matrix products; `fraction` is
-what was reached of that limit. A model that fits into the caches can exceed it.
+what was reached of that limit. A model that fits into the caches can exceed it. The limits of a GPU are
+those its driver names.
 )";
 
 namespace {
@@ -73,16 +77,21 @@ Setter numberList(std::vector<uint32_t> &target, uint64_t most, const char *want
   };
 }
 
-Setter suiteName(Suite &target) {
+Setter suiteName(Options &target) {
   return [&target](const std::string &text) -> const char * {
     static const std::map<std::string, Suite> suites = {{"machine", Suite::machine},
                                                         {"cpu-ops", Suite::ops},
                                                         {"cpu-layers", Suite::layers},
-                                                        {"cpu-model", Suite::model}};
+                                                        {"cpu-model", Suite::model},
+                                                        {"gpu-ops", Suite::ops},
+                                                        {"gpu-layers", Suite::layers},
+                                                        {"gpu-model", Suite::model}};
     auto found = suites.find(text);
     if (found == suites.end())
-      return "machine, cpu-ops, cpu-layers or cpu-model";
-    target = found->second;
+      return "machine, or cpu- or gpu- with ops, layers or model";
+    target.suite = found->second;
+    if (text.substr(0, 3) == "gpu" && target.device.isCpu())
+      target.device.kind = k3rt::DeviceName::Kind::cuda;
     return nullptr;
   };
 }
@@ -92,10 +101,15 @@ Status invalid(const std::string &message) { return Status(K3RT_INVALID_ARGUMENT
 } // namespace
 
 Status parseOptions(const std::vector<std::string> &arguments, Options &options) {
+  bool noGraph = false;
   const std::map<std::string, bool *> flags = {
+      {"--no-graph", &noGraph},
       {"--json", &options.json}, {"--help", &options.help}, {"-h", &options.help}, {"--version", &options.version}};
   const std::map<std::string, Setter> values = {
-      {"--suite", suiteName(options.suite)},
+      {"--suite", suiteName(options)},
+      {"--device", [&](const std::string &text) -> const char * {
+         return k3rt::parseDeviceName(text, options.device).ok() ? nullptr : "cpu, cuda:0, cuda:1, ...";
+       }},
       {"--threads", number(options.threads, 1, 1024, "a number from 1 to 1024")},
       {"--random-weights", number(options.randomWeights, 1, UINT64_MAX, "a number from 1 on")},
       {"--repeat", number(options.repeat, 1, 1000, "a number from 1 to 1000")},
@@ -129,6 +143,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
     if (const char *wanted = value->second(given))
       return invalid(name + " wants " + wanted + ", got " + k3rt::quoted(given));
   }
+  options.graph = !noGraph;
   if (options.path.empty() && options.suite != Suite::machine && !options.help && !options.version)
     return invalid("no artifact given (see --help)");
   return Status();

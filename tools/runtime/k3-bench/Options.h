@@ -5,7 +5,7 @@
 #ifndef K3_TOOLS_K3BENCH_OPTIONS_H
 #define K3_TOOLS_K3BENCH_OPTIONS_H
 
-#include "runtime/src/base/Status.h"
+#include "runtime/src/base/DeviceName.h"
 
 #include <cstdint>
 #include <string>
@@ -21,6 +21,8 @@ struct Options {
   uint32_t threads = 0; ///< 0 = all cores
   uint64_t randomWeights = 0;
   std::string weightsDir;
+  k3rt::DeviceName device;
+  bool graph = true;
   uint32_t repeat = 5;                       ///< rounds of every measurement
   std::vector<uint32_t> decodeBatches = {1}; ///< sequences of a decode step; empty = no decode
   std::vector<uint32_t> prefills = {512};    ///< tokens of a prefill; empty = no prefill

@@ -21,8 +21,11 @@ Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequen
   settings.max_sequences = maxSequences;
   settings.max_context = context;
   settings.random_weights = options.randomWeights;
+  std::string device = options.device.text();
+  settings.device = device.c_str();
+  settings.no_graph = !options.graph;
   settings.weights_dir = options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();
-  k3run::OpenProgress progress(options.randomWeights != 0 ? "making up weights" : "checking weights");
+  k3run::OpenProgress progress(options.randomWeights != 0 ? "making up weights" : "loading weights");
   progress.attach(settings);
   char message[1024] = "";
   k3rt_status status = k3rt_engine_open(options.path.c_str(), offset, &settings, &engine, message, sizeof(message));
@@ -37,6 +40,24 @@ Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequen
   K3RT_RETURN_IF_ERROR(check(k3rt_stats_get(engine, &stats)));
   numThreads = stats.threads;
   return Status();
+}
+
+k3rt_device_info Session::device() const {
+  k3rt_device_info info = {};
+  info.size = sizeof(info);
+  k3rt_device_info_get(engine, &info);
+  return info;
+}
+
+MachineLimits Session::limits() const {
+  k3rt_device_info gpu = device();
+  if (gpu.multiprocessors == 0)
+    return measureMachine(numThreads);
+  // Multiprocessor and clock: 128 f32 multiply-adds; dense bf16 ones in the tensor cores of capability 9.0 (Hopper).
+  constexpr double f32Flops = 2 * 128, hopperBf16Flops = 2 * 2048;
+  double clocks = gpu.multiprocessors * gpu.clock_hz / 1e9;
+  return {gpu.memory_bytes_per_second / 1e9, clocks * f32Flops,
+          gpu.capability_major == 9 ? clocks * hopperBf16Flops : 0};
 }
 
 void Session::freeSequences() {

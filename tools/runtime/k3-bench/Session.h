@@ -5,6 +5,7 @@
 #ifndef K3_TOOLS_K3BENCH_SESSION_H
 #define K3_TOOLS_K3BENCH_SESSION_H
 
+#include "tools/runtime/k3-bench/MachineLimits.h"
 #include "tools/runtime/k3-bench/Options.h"
 
 namespace k3bench {
@@ -22,6 +23,9 @@ public:
   k3rt::Status open(const Options &options, uint64_t offset, uint32_t sequences, uint64_t context);
 
   uint32_t threads() const { return numThreads; }
+  /// Of what the engine runs on: measured now for the CPU, the driver's word for a GPU.
+  MachineLimits limits() const;
+  k3rt_device_info device() const;
 
   /// Begins `batch` sequences with `context` tokens each; those of before are freed.
   k3rt::Status start(uint32_t batch, uint32_t context);

@@ -37,7 +37,9 @@ struct Bench {
 
   std::vector<Workload> workloads() const;
   /// The program that runs it.
-  const k3::artifact::Program &program(const Workload &workload) const { return programFor(index, workload.phase); }
+  const k3::artifact::Program &program(const Workload &workload) const {
+    return programFor(index, workload.phase, options.device);
+  }
 };
 
 k3rt::Status runModelSuite(const Bench &bench);

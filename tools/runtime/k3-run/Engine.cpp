@@ -29,6 +29,8 @@ k3rt_engine_options engineOptions(const Options &options) {
   result.trap_folder =
       options.trapFolder.empty() ? nullptr : options.trapFolder.c_str();
   result.verify_weights = options.verifyWeights;
+  result.device = options.device.empty() ? nullptr : options.device.c_str();
+  result.no_graph = !options.graph;
   result.weights_dir =
       options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();
   return result;
@@ -49,7 +51,7 @@ bool Engine::check(k3rt_status status, std::string &error) const {
 
 bool Engine::open(const Options &options, std::string &error) {
   k3rt_engine_options settings = engineOptions(options);
-  OpenProgress progress("checking weights");
+  OpenProgress progress("loading weights");
   progress.attach(settings);
   char message[1024] = {};
   if (k3rt_engine_open(options.artifact.path.c_str(), options.artifact.offset,

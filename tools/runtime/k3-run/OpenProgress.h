@@ -30,8 +30,13 @@ public:
 
 private:
   void report(uint64_t done, uint64_t total) {
-    if (!bar)
+    // Hashes are checked first, then weights are sent to a GPU.
+    if (done < shown)
+      bar.reset();
+    if (!bar) {
       bar.emplace(what, total);
+      shown = 0;
+    }
     bar->advance(done - shown);
     shown = done;
   }

@@ -59,6 +59,7 @@ OptionTable makeTable(Options &o) {
       {"--version", [&o] { o.command = Command::version; }},
       {"--poison", [&o] { o.poison = true; }},
       {"--verify-weights", [&o] { o.verifyWeights = true; }},
+      {"--no-graph", [&o] { o.graph = false; }},
       {"--specials", [&o] { o.promptSpecials = true; }},
       {"--no-bos", [&o] { o.beginToken = false; }},
       {"--ignore-eos", [&o] { o.ignoreEos = true; }},
@@ -80,6 +81,7 @@ OptionTable makeTable(Options &o) {
       {"--context", number(o.context, count)},
       {"--prefill-window", number(o.prefillWindow, count)},
       {"--weights-dir", text(o.weightsDir)},
+      {"--device", text(o.device)},
       {"--prompt",
        [&o](const std::string &value) -> const char * {
          o.prompt = value;
@@ -369,8 +371,10 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --no-think              answer without reasoning first\n"
          "  --effort low|high|max   how much to reason (max)\n"
          "Machine:\n"
+         "  --device NAME           cpu, or cuda:0 for the first NVIDIA GPU (cpu)\n"
          "  --threads N             threads to use (all cores)\n"
-         "  --memory-limit SIZE     for states, caches and scratch memory, e.g. 512M, 2G\n"
+         "  --memory-limit SIZE     for states, caches and scratch memory, on a GPU for weights\n"
+         "                          too, e.g. 512M, 2G\n"
          "  --context N             longest sequence, prompt and answer (4096)\n"
          "  --prefill-window N      prompt tokens per step\n"
          "  --weights-dir DIR       where weight files outside the artifact are\n"
@@ -380,6 +384,7 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --trap-nonfinite DIR    when NaN or infinity comes up, say which kernel wrote it and\n"
          "                          write the step to DIR (slow)\n"
          "  --poison                fill scratch memory with NaN (finds faults, slow)\n"
+         "  --no-graph              GPU: launch kernel by kernel (finds faults, slow)\n"
          "Batch (a request is a JSON object on a line, docs/json.md; started again, it goes on):\n"
          "  -o FILE                 where results go (standard output)\n"
          "  --unordered             write results as they come, not in the order of requests\n"

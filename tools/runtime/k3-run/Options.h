@@ -50,6 +50,8 @@ struct Options {
   std::string trapFolder; ///< empty = no trap for NaN and infinity
   uint32_t maxSequences = 0; ///< 0: what the command needs
   uint64_t prefixCacheBytes = 0;
+  std::string device; ///< "cpu", "cuda:0"; empty = cpu
+  bool graph = true;
 
   // generate and chat
   std::optional<std::string> prompt;

@@ -57,7 +57,8 @@ bool runPlan(const Options &options, Streams &streams, std::string &error) {
     return false;
   }
   bool given = settings.memory_limit != 0;
-  if (!given)
+  bool onGpu = !options.device.empty() && options.device != "cpu";
+  if (!given && !onGpu)
     settings.memory_limit = memoryBesideWeights(plan.weight_bytes);
   std::vector<uint64_t> lengths = lengthsUpTo(plan.model_context);
   std::vector<uint64_t> sequences(lengths.size());
@@ -107,7 +108,14 @@ bool runPlan(const Options &options, Streams &streams, std::string &error) {
   row("scratch memory", plan.arena_bytes, "the largest program's arena");
   row("state pool", plan.state_pool_bytes, "with these options");
   row("cache pool", plan.kv_pool_bytes, "with these options");
-  row("all together", plan.total_bytes, "with these options, weights apart");
+  row("all together", plan.total_bytes,
+      onGpu ? "with these options, weights included"
+            : "with these options, weights apart");
+  if (settings.memory_limit == 0 && onGpu) {
+    streams.out << "Say with --memory-limit what the GPU has, to see how many "
+                   "sequences it holds.\n";
+    return true;
+  }
   if (settings.memory_limit == 0) {
     streams.out << "The weights are larger than this machine's memory; say with "
                    "--memory-limit what there is beside them.\n";

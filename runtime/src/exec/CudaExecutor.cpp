@@ -1,0 +1,373 @@
+//===- CudaExecutor.cpp - runs programs on an NVIDIA GPU -----------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/src/exec/CudaExecutor.h"
+#include "runtime/src/base/Memory.h"
+#include "runtime/src/device/CudaTensorMap.h"
+
+#include <algorithm>
+
+namespace k3rt {
+
+namespace schema = k3::artifact;
+
+/// A step that was captured.
+struct Captured {
+  SymbolValues values = {};
+  size_t numGroups = 0;
+  CudaGraphExec graph = nullptr;
+  uint64_t lastRun = 0;
+};
+
+/// A program as launches.
+struct CudaExecutor::Plan {
+  explicit Plan(const Program &program) : program(program) {}
+
+  const Program &program;
+  /// Addresses of all parameters of all dispatches, and where those of each dispatch begin.
+  std::vector<void *> parameters;
+  std::vector<size_t> firstParameter;
+  /// Tensor maps of all dispatches, in their order.
+  std::vector<CudaTensorMap> maps;
+  uint64_t mapsVersion = 0; ///< of the program's binding that they are for; 0 = none
+  std::vector<Captured> graphs;
+  uint64_t runs = 0;
+};
+
+/// Graphs of a program; the one not used for longest is given up.
+static constexpr size_t maxGraphs = 64;
+
+CudaExecutor::CudaExecutor(CudaDevice &device, bool graphs, bool careful)
+    : Executor(device), device(device), kernels(device), graphs(graphs), careful(careful) {}
+
+CudaExecutor::~CudaExecutor() {
+  CudaDevice::Scope scope(device);
+  for (auto &plan : plans)
+    for (Captured &captured : plan->graphs)
+      device.api().graphExecDestroy(captured.graph);
+  for (CudaEvent event : events)
+    device.api().eventDestroy(event);
+  for (const Branch &branch : branches) {
+    if (branch.end)
+      device.api().eventDestroy(branch.end);
+    device.api().streamDestroy(branch.stream);
+  }
+  if (fork)
+    device.api().eventDestroy(fork);
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+static uint32_t numMaps(const DispatchCode &code) {
+  const auto *maps = code.kernel->launch()->tensor_maps();
+  return maps ? maps->size() : 0;
+}
+
+/// The driver would read what the kernel's code asks for, whether or not it is there.
+Status CudaExecutor::checkParameters(const DispatchCode &code) const {
+  const std::vector<size_t> &bytes = kernels.parameterBytes(code.ordinal);
+  size_t words = size_t(code.numBindings) + code.numScalars, count = words + numMaps(code);
+  if (bytes.size() != count)
+    return makeError(K3RT_BAD_ARTIFACT, "%s takes %zu parameters, but is given %zu%s", kernelText(code).c_str(),
+                     bytes.size(), count, placeText(code).c_str());
+  for (size_t i = 0; i < count; ++i) {
+    size_t given = i < words ? sizeof(int64_t) : sizeof(CudaTensorMap);
+    if (bytes[i] != given)
+      return makeError(K3RT_BAD_ARTIFACT, "%s: parameter %zu has %zu bytes, but is given %zu%s",
+                       kernelText(code).c_str(), i, bytes[i], given, placeText(code).c_str());
+  }
+  return Status();
+}
+
+Status CudaExecutor::prepare(const Program &program) {
+  plans.push_back(std::make_unique<Plan>(program));
+  Plan &plan = *plans.back();
+  size_t maps = 0;
+  for (size_t i = 0; i < program.numDispatches(); ++i) {
+    K3RT_RETURN_IF_ERROR(checkParameters(program.dispatch(i)));
+    maps += numMaps(program.dispatch(i));
+  }
+  plan.maps.resize(maps);
+  size_t map = 0;
+  for (size_t i = 0; i < program.numDispatches(); ++i) {
+    const DispatchCode &code = program.dispatch(i);
+    plan.firstParameter.push_back(plan.parameters.size());
+    // The driver only reads them.
+    for (uint32_t b = 0; b < code.numBindings; ++b)
+      plan.parameters.push_back(const_cast<void **>(program.bindings(code) + b));
+    for (uint32_t s = 0; s < code.numScalars; ++s)
+      plan.parameters.push_back(const_cast<int64_t *>(program.scalars(code) + s));
+    for (uint32_t m = 0; m < numMaps(code); ++m)
+      plan.parameters.push_back(&plan.maps[map++]);
+  }
+  CudaDevice::Scope scope(device);
+  return encodeMaps(plan);
+}
+
+CudaExecutor::Plan &CudaExecutor::planOf(const Program &program) {
+  return **std::find_if(plans.begin(), plans.end(), [&](const auto &plan) { return &plan->program == &program; });
+}
+
+/// Brings the tensor maps up to the current step; those of weights and states never change.
+Status CudaExecutor::encodeMaps(Plan &plan) {
+  const Program &program = plan.program;
+  if (plan.mapsVersion == program.version())
+    return Status();
+  bool first = plan.mapsVersion == 0;
+  size_t next = 0;
+  for (size_t i = 0; next < plan.maps.size(); ++i) {
+    const DispatchCode &code = program.dispatch(i);
+    for (uint32_t m = 0; m < numMaps(code); ++m, ++next) {
+      const schema::TensorMap &map = *code.kernel->launch()->tensor_maps()->Get(m);
+      bool changes = code.encoded->bindings()->Get(map.binding())->kind() == schema::BindingKind::Buffer;
+      if (!first && !changes)
+        continue;
+      TensorView tensor;
+      tensor.address = program.bindings(code)[map.binding()];
+      tensor.dtype = program.bindingType(code, map.binding());
+      tensor.shape = program.bindingShape(code, map.binding());
+      if (Status status = encodeTensorMap(device.api(), map, tensor, plan.maps[next]); !status.ok())
+        return makeError(status.code(), "%s: tensor map %u: %s%s", kernelText(code).c_str(), m,
+                         status.message().c_str(), placeText(code).c_str());
+    }
+  }
+  plan.mapsVersion = program.version();
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+CudaResult CudaExecutor::launch(Plan &plan, size_t dispatch, CudaStream stream) {
+  const DispatchCode &code = plan.program.dispatch(dispatch);
+  const schema::Launch &encoded = *code.kernel->launch();
+  CudaLaunchAttribute cluster = {};
+  cluster.id = CudaLaunchAttribute::Id::clusterDimension;
+  cluster.cluster = {encoded.cluster(), 1, 1};
+  CudaLaunchConfig config = {};
+  config.gridX = uint32_t(alignTo(code.grid[0], encoded.cluster()));
+  config.gridY = code.grid[1];
+  config.gridZ = code.grid[2];
+  config.blockX = encoded.threads();
+  config.blockY = config.blockZ = 1;
+  config.dynamicSharedBytes = encoded.dynamic_shared_bytes();
+  config.stream = stream;
+  if (encoded.cluster() > 1) {
+    config.attributes = &cluster;
+    config.attributeCount = 1;
+  }
+  return device.api().launchKernel(&config, kernels.function(code.ordinal),
+                                   plan.parameters.data() + plan.firstParameter[dispatch], nullptr);
+}
+
+/// A launch also reports that something before it has failed; then the whole device is lost, and it is not the kernel's
+/// fault.
+Status CudaExecutor::launchFailure(const DispatchCode &code, CudaResult result) {
+  K3RT_RETURN_IF_ERROR(device.finish());
+  return makeError(K3RT_INTERNAL, "%s cannot be launched: %s%s", kernelText(code).c_str(),
+                   device.api().describe(result).c_str(), placeText(code).c_str());
+}
+
+Status CudaExecutor::launchGroup(Plan &plan, const GroupCode &group) {
+  for (uint32_t d = 0; d < group.numDispatches; ++d) {
+    size_t number = group.firstDispatch + d;
+    const DispatchCode &code = plan.program.dispatch(number);
+    if (CudaResult result = launch(plan, number, device.stream()); result != CudaResult::success)
+      return launchFailure(code, result);
+    if (!careful)
+      continue;
+    if (CudaResult result = device.api().streamSynchronize(device.stream()); result != CudaResult::success)
+      return device.check(result, (kernelText(code) + " failed" + placeText(code)).c_str());
+  }
+  return Status();
+}
+
+Status CudaExecutor::run(const Program &program, bool withLogits, RunObserver *) {
+  if (device.lost())
+    return device.reason();
+  CudaDevice::Scope scope(device);
+  Plan &plan = planOf(program);
+  bool decodes = program.encoded().phase() == schema::Phase::Decode;
+  device.setActivity(decodes ? "the decode program" : "the prefill program");
+  size_t numGroups = withLogits ? program.groups().size() : program.epilogueBegin();
+  if (profiling() != Profiling::off)
+    return runProfiled(plan, numGroups);
+  if (graphs && decodes && !traces())
+    return runGraph(plan, numGroups);
+  return runDirectly(plan, numGroups);
+}
+
+Status CudaExecutor::runDirectly(Plan &plan, size_t numGroups) {
+  K3RT_RETURN_IF_ERROR(encodeMaps(plan));
+  for (size_t i = 0; i < numGroups; ++i) {
+    const GroupCode &group = plan.program.groups()[i];
+    K3RT_RETURN_IF_ERROR(launchGroup(plan, group));
+    if (traces())
+      K3RT_RETURN_IF_ERROR(traceGroup(plan.program, group));
+  }
+  return Status();
+}
+
+/// Events stand between what is timed, so that nothing waits for the host.
+Status CudaExecutor::runProfiled(Plan &plan, size_t numGroups) {
+  const CudaApi &cuda = device.api();
+  const Program &program = plan.program;
+  K3RT_RETURN_IF_ERROR(encodeMaps(plan));
+  size_t used = 0;
+  auto record = [&]() {
+    if (used == events.size()) {
+      CudaEvent event = nullptr;
+      K3RT_RETURN_IF_ERROR(device.check(cuda.eventCreate(&event, 0), "cannot create an event"));
+      events.push_back(event);
+    }
+    return device.check(cuda.eventRecord(events[used++], device.stream()), "cannot record an event");
+  };
+  bool each = profiling() == Profiling::dispatches;
+  K3RT_RETURN_IF_ERROR(record());
+  for (size_t i = 0; i < numGroups; ++i) {
+    const GroupCode &group = program.groups()[i];
+    for (uint32_t d = 0; d < group.numDispatches; ++d) {
+      size_t number = group.firstDispatch + d;
+      if (CudaResult result = launch(plan, number, device.stream()); result != CudaResult::success)
+        return launchFailure(program.dispatch(number), result);
+      if (each)
+        K3RT_RETURN_IF_ERROR(record());
+    }
+    if (!each)
+      K3RT_RETURN_IF_ERROR(record());
+    if (traces()) {
+      K3RT_RETURN_IF_ERROR(traceGroup(program, group));
+      K3RT_RETURN_IF_ERROR(record());
+    }
+  }
+  K3RT_RETURN_IF_ERROR(device.finish());
+  size_t event = 0;
+  auto report = [&](const GroupCode &group, int32_t dispatch) {
+    float milliseconds = 0;
+    K3RT_RETURN_IF_ERROR(device.check(cuda.eventElapsedTime(&milliseconds, events[event], events[event + 1]),
+                                      "cannot tell the time between events"));
+    ++event;
+    reportTime(program, group, dispatch, double(milliseconds) * 1e-3);
+    return Status();
+  };
+  for (size_t i = 0; i < numGroups; ++i) {
+    const GroupCode &group = program.groups()[i];
+    for (uint32_t d = 0; each && d < group.numDispatches; ++d)
+      K3RT_RETURN_IF_ERROR(report(group, int32_t(d)));
+    if (!each)
+      K3RT_RETURN_IF_ERROR(report(group, -1));
+    event += traces();
+  }
+  return Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+Status CudaExecutor::runGraph(Plan &plan, size_t numGroups) {
+  const SymbolValues &values = plan.program.values();
+  auto found = std::find_if(plan.graphs.begin(), plan.graphs.end(), [&](const Captured &captured) {
+    return captured.values == values && captured.numGroups == numGroups;
+  });
+  if (found == plan.graphs.end()) {
+    Captured fresh;
+    fresh.values = values;
+    fresh.numGroups = numGroups;
+    K3RT_RETURN_IF_ERROR(capture(plan, numGroups, fresh.graph));
+    if (plan.graphs.size() < maxGraphs) {
+      found = plan.graphs.insert(plan.graphs.end(), fresh);
+    } else {
+      found = std::min_element(plan.graphs.begin(), plan.graphs.end(),
+                               [](const Captured &a, const Captured &b) { return a.lastRun < b.lastRun; });
+      device.api().graphExecDestroy(found->graph);
+      *found = fresh;
+    }
+  }
+  found->lastRun = ++plan.runs;
+  return device.check(device.api().graphLaunch(found->graph, device.stream()), "cannot launch a graph");
+}
+
+/// As many branches as a group can use.
+Status CudaExecutor::makeBranches(const Program &program) {
+  constexpr size_t mostBranches = 8;
+  const CudaApi &cuda = device.api();
+  size_t wanted = 0;
+  for (const GroupCode &group : program.groups())
+    wanted = std::max<size_t>(wanted, group.numDispatches);
+  wanted = std::min(wanted, mostBranches);
+  if (!fork)
+    K3RT_RETURN_IF_ERROR(device.check(cuda.eventCreate(&fork, cudaEventDisableTiming), "cannot create an event"));
+  while (branches.size() + 1 < wanted) {
+    Branch branch;
+    K3RT_RETURN_IF_ERROR(
+        device.check(cuda.streamCreate(&branch.stream, cudaStreamNonBlocking), "cannot create a stream"));
+    branches.push_back(branch);
+    K3RT_RETURN_IF_ERROR(
+        device.check(cuda.eventCreate(&branches.back().end, cudaEventDisableTiming), "cannot create an event"));
+  }
+  return Status();
+}
+
+/// The first dispatch is in the device's stream, the others are dealt out to the branches. `current` is the one that a
+/// failure belongs to.
+CudaResult CudaExecutor::captureGroup(Plan &plan, const GroupCode &group, const DispatchCode *&current) {
+  const CudaApi &cuda = device.api();
+  CudaStream trunk = device.stream();
+  CudaResult result = CudaResult::success;
+  auto note = [&](CudaResult next) {
+    if (result == CudaResult::success)
+      result = next;
+  };
+  size_t used = std::min<size_t>(group.numDispatches - 1, branches.size());
+  current = &plan.program.dispatch(group.firstDispatch);
+  if (used != 0)
+    note(cuda.eventRecord(fork, trunk));
+  for (size_t i = 0; i < used && result == CudaResult::success; ++i)
+    note(cuda.streamWaitEvent(branches[i].stream, fork, 0));
+  for (uint32_t d = 0; d < group.numDispatches && result == CudaResult::success; ++d) {
+    current = &plan.program.dispatch(group.firstDispatch + d);
+    size_t lane = d % (used + 1);
+    note(launch(plan, group.firstDispatch + d, lane == 0 ? trunk : branches[lane - 1].stream));
+  }
+  // Also after a failure: a capture ends with all its streams joined.
+  for (size_t i = 0; i < used; ++i) {
+    CudaResult joined = cuda.eventRecord(branches[i].end, branches[i].stream);
+    note(joined == CudaResult::success ? cuda.streamWaitEvent(trunk, branches[i].end, 0) : joined);
+  }
+  return result;
+}
+
+Status CudaExecutor::capture(Plan &plan, size_t numGroups, CudaGraphExec &out) {
+  const CudaApi &cuda = device.api();
+  K3RT_RETURN_IF_ERROR(encodeMaps(plan));
+  K3RT_RETURN_IF_ERROR(makeBranches(plan.program));
+  // Other threads may go on with other engines.
+  K3RT_RETURN_IF_ERROR(
+      device.check(cuda.streamBeginCapture(device.stream(), CudaCaptureMode::threadLocal), "cannot capture a graph"));
+  const DispatchCode *current = nullptr;
+  CudaResult result = CudaResult::success;
+  for (size_t i = 0; i < numGroups && result == CudaResult::success; ++i)
+    if (plan.program.groups()[i].numDispatches != 0)
+      result = captureGroup(plan, plan.program.groups()[i], current);
+  CudaGraph graph = nullptr;
+  CudaResult ended = cuda.streamEndCapture(device.stream(), &graph);
+  if (result != CudaResult::success) {
+    if (graph)
+      cuda.graphDestroy(graph);
+    return launchFailure(*current, result);
+  }
+  K3RT_RETURN_IF_ERROR(device.check(ended, "cannot capture a graph"));
+  result = cuda.graphInstantiate(&out, graph, 0);
+  cuda.graphDestroy(graph);
+  if (result == CudaResult::outOfMemory)
+    return makeError(K3RT_OUT_OF_MEMORY, "%s: not enough memory for a graph of %lld sequences (--no-graph needs none)",
+                     device.name(), static_cast<long long>(plan.program.values()[Symbol::sequences]));
+  return device.check(result, "cannot make a graph");
+}
+
+} // namespace k3rt

@@ -1,0 +1,66 @@
+//===- CudaExecutor.h - runs programs on an NVIDIA GPU -------------------===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef K3RT_EXEC_CUDAEXECUTOR_H
+#define K3RT_EXEC_CUDAEXECUTOR_H
+
+#include "runtime/src/device/CudaKernels.h"
+#include "runtime/src/exec/Executor.h"
+
+#include <memory>
+
+namespace k3rt {
+
+/// Launches dispatch after dispatch; a decode program is captured as a graph once per size of a step, the dispatches of
+/// a group side by side. Every parameter of a launch is a function of that size, so a graph can be launched again
+/// whenever the size is its own.
+class CudaExecutor : public Executor {
+public:
+  /// `device` outlives the executor. `graphs`: decode is captured. `careful`: what is not is waited for after every
+  /// dispatch, so that failures name it.
+  CudaExecutor(CudaDevice &device, bool graphs, bool careful);
+  ~CudaExecutor() override;
+
+  Status load(const Artifact &artifact) override { return kernels.load(artifact); }
+  Status prepare(const Program &program) override;
+  void poison() override {}
+  /// There are no observers.
+  Status run(const Program &program, bool withLogits, RunObserver *) override;
+
+private:
+  struct Plan;
+
+  Plan &planOf(const Program &program);
+  Status checkParameters(const DispatchCode &code) const;
+  Status encodeMaps(Plan &plan);
+  CudaResult launch(Plan &plan, size_t dispatch, CudaStream stream);
+  /// What launches, or any work before them, ended with.
+  Status launchFailure(const DispatchCode &code, CudaResult result);
+
+  Status runDirectly(Plan &plan, size_t numGroups);
+  Status runProfiled(Plan &plan, size_t numGroups);
+  Status launchGroup(Plan &plan, const GroupCode &group);
+  Status runGraph(Plan &plan, size_t numGroups);
+  Status capture(Plan &plan, size_t numGroups, CudaGraphExec &out);
+  CudaResult captureGroup(Plan &plan, const GroupCode &group, const DispatchCode *&current);
+  Status makeBranches(const Program &program);
+
+  CudaDevice &device;
+  CudaKernels kernels;
+  bool graphs, careful;
+  std::vector<std::unique_ptr<Plan>> plans; ///< per program
+  std::vector<CudaEvent> events;            ///< of profiles
+  /// Streams beside the device's that captures use, each with the event that ends its part, and the event where parts
+  /// begin.
+  struct Branch {
+    CudaStream stream = nullptr;
+    CudaEvent end = nullptr;
+  };
+  std::vector<Branch> branches;
+  CudaEvent fork = nullptr;
+};
+
+} // namespace k3rt
+
+#endif // K3RT_EXEC_CUDAEXECUTOR_H
