@@ -47,6 +47,12 @@ player() { "$bin/k3-gpu-player" "$@"; }
 # --- the device ---
 step device 20 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv
 
+# --- the runtime: its tests of engines, on this driver ---
+if [ -s "$bin/toy-kernels.cubin" ]; then
+  step runtime 90 env K3_TOY_CUBIN="$bin/toy-kernels.cubin" K3_TOY_KERNELS="$bin/toy-kernels.so" \
+    "$bin/RuntimeOnCudaTest" --gtest_brief=1 --gtest_output="json:$logs/runtime.json"
+fi
+
 # --- kernels: every op against lib/Reference, by emitter and by decomposition ---
 step kernels 120 "$bin/k3-gpu-player" "$folder/cases/kernels.json" --json="$logs/kernels.json" --no-measure
 step sizes 90 "$bin/k3-gpu-player" "$folder/cases/sizes.json" --filter=Huge --filter=Batches --repeats=4 --json="$logs/sizes.json"

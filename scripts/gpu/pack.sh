@@ -25,6 +25,11 @@ for tool in k3-gpu-player k3-run k3-inspect k3-bench; do
   "$strip" -o "$folder/bin/$tool" "$bin/$tool"
 done
 
+# The runtime's tests, with the toy model's kernels; those for a GPU are there if ptxas was when the build was configured.
+"$strip" -o "$folder/bin/RuntimeOnCudaTest" "$unit/RuntimeOnCudaTest"
+cp "$bin/../test/unit/Runtime/toy-kernels.so" "$folder/bin"
+cp "$bin/../test/unit/Runtime/toy-kernels.cubin" "$folder/bin" || echo "no toy-kernels.cubin: no tests of the runtime" >&2
+
 # The cases of a test that does not compile for a GPU are missing; the others are there all the same.
 incomplete=0
 export_cases() { # FILE PROGRAM [FILTER]
