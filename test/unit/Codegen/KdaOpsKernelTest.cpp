@@ -95,8 +95,8 @@ TEST(KdaGate, MatchesReference) {
             Vec expected = ref::kdaGate(z.values(), withRate ? rate.values() : Vec(), bias.values(),
                                         softplus ? ref::GateKind::Softplus : ref::GateKind::BoundedSigmoid, -5, tokens, H, K);
             EXPECT_TRUE(isClose(out, expected, tolerance)) << way << ", " << tokens << " tokens";
-            // Tiny decays matter by their own size: exp(-80) must not be lost beside 80.
-            EXPECT_TRUE(isClose(out, expected, Tolerance{0, 1e-5, 1e-38})) << way << ", " << tokens << " tokens";
+            // Tiny decays matter by their own size: exp(-80) must not be lost beside 80. GPUs flush subnormals to 0.
+            EXPECT_TRUE(isClose(out, expected, Tolerance{0, 1e-5, tolerate(1e-38, 1e-36)})) << way << ", " << tokens << " tokens";
           }
         }
     }

@@ -10,6 +10,7 @@
 #include "lib/Support/Registration.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "test/unit/Codegen/PtxMachine.h"
 #include "test/gpu/Compare.h"
 #include "test/unit/Codegen/CaseExport.h"
 
@@ -155,6 +156,8 @@ std::vector<std::int32_t> Array::ints() const {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+bool k3::test::simulating() { return std::getenv("K3_SIMULATE_GPU") != nullptr; }
+
 std::vector<std::string> k3::test::runnableTargets() {
   if (exporting())
     return {"nvidia-sm90a"};
@@ -172,6 +175,12 @@ std::vector<CompileOptions> k3::test::allWays() {
     return {{runnableTargets().front(), false, {}}};
   std::vector<std::string> targets = runnableTargets();
   std::vector<CompileOptions> ways;
+  if (simulating()) {
+    for (const char *phase : {"prefill", "decode"})
+      ways.push_back({"nvidia-sm90a", false, {}, false, phase});
+    ways.push_back({"nvidia-sm90a", true, {}, false, "prefill"});
+    return ways;
+  }
   for (const std::string &target : targets)
     ways.push_back({target, false, {}});
   ways.push_back({targets.front(), true, {}});
@@ -180,6 +189,8 @@ std::vector<CompileOptions> k3::test::allWays() {
 }
 
 std::ostream &k3::test::operator<<(std::ostream &stream, const CompileOptions &options) {
+  if (options.isForGpu())
+    stream << options.phase << ", ";
   return stream << options.target << (options.forceGeneric ? ", decomposed" : "");
 }
 
@@ -248,7 +259,7 @@ std::string KernelSpec::text(const CompileOptions &options) const {
     returned += (i ? ", " : "") + ("%r#" + std::to_string(i));
   }
   std::vector<std::string> all = attrs;
-  if (!options.tiles.empty() && !exporting()) { // tiles are chosen for CPUs
+  if (!options.tiles.empty() && !exporting() && !options.isForGpu()) { // tiles are chosen for CPUs
     std::string tiles;
     for (Index tile : options.tiles)
       tiles += (tiles.empty() ? "" : ", ") + std::to_string(tile);
@@ -319,6 +330,8 @@ static GridAxis makeGridAxis(mlir::Operation *root, llvm::StringRef dimension, I
 std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &options) const {
   if (exporting())
     return compileForExport(options);
+  if (options.isForGpu())
+    return compileForSimulation(options);
   std::string source = text(options), messages;
   mlir::MLIRContext &context = getContext();
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
@@ -371,10 +384,10 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
 
 namespace {
 
-/// A kernel compiled for a GPU.
+/// A kernel compiled for a GPU, to a cubin or only to PTX.
 struct GpuCode {
   gpu::Kernel kernel;
-  std::string cubin;
+  std::string cubin, ptx;
   std::vector<GridAxis> grid;
   std::vector<std::vector<int>> dynamicDims;
   mlir::k3::KernelConfigAttr config;
@@ -386,7 +399,7 @@ struct GpuCode {
 /// Configures and, if `wanted` likes the config, compiles the kernel of `source`. Null without an error in `messages`:
 /// not wanted.
 static std::optional<GpuCode> compileForGpu(const std::string &source, const mlir::k3::GpuTarget &target,
-                                            mlir::k3::Phase phase, bool generic,
+                                            mlir::k3::Phase phase, bool generic, bool assemble,
                                             llvm::function_ref<bool(mlir::k3::KernelConfigAttr)> wanted) {
   mlir::MLIRContext &context = getContext();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(source, &context);
@@ -429,6 +442,13 @@ static std::optional<GpuCode> compileForGpu(const std::string &source, const mli
   if (mlir::failed(pipeline.run(*module)))
     return std::nullopt;
   kernel.dynamicSharedBytes = static_cast<std::uint32_t>(mlir::k3::getSharedBytes(*module, kernel.entry));
+  if (!assemble) {
+    auto ptx = mlir::k3::emitPtx(*module, target, {kernel.entry});
+    if (mlir::failed(ptx))
+      return std::nullopt;
+    code.ptx = *ptx;
+    return code;
+  }
   auto cubin = mlir::k3::emitCubin(*module, target, {kernel.entry});
   if (mlir::failed(cubin))
     return std::nullopt;
@@ -469,7 +489,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOption
     if (generic && kernel->emitted && options.fastestOnly)
       continue;
     messages.clear();
-    std::optional<GpuCode> code = compileForGpu(source, *target, phase, generic, isNew);
+    std::optional<GpuCode> code = compileForGpu(source, *target, phase, generic, /*assemble=*/true, isNew);
     if (!code && !messages.empty())
       ADD_FAILURE() << messages << source;
     if (!code)
@@ -482,6 +502,58 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOption
   if (kernel->variants.empty())
     return nullptr;
   return kernel; // one way that does not compile must not keep the others from the GPU
+}
+
+std::unique_ptr<CompiledKernel> KernelSpec::compileForSimulation(const CompileOptions &options) const {
+  std::string source = text(options), messages;
+  mlir::ScopedDiagnosticHandler handler(&getContext(), [&](mlir::Diagnostic &diagnostic) {
+    messages += diagnostic.str() + "\n";
+    return mlir::success();
+  });
+  auto phase = options.phase == "decode" ? mlir::k3::Phase::decode : mlir::k3::Phase::prefill;
+  std::optional<GpuCode> code =
+      compileForGpu(source, llvm::cantFail(mlir::k3::GpuTarget::parse(options.target)), phase, options.forceGeneric,
+                    /*assemble=*/false, [](mlir::k3::KernelConfigAttr) { return true; });
+  if (!code) {
+    ADD_FAILURE() << messages << "\n" << source;
+    return nullptr;
+  }
+  std::unique_ptr<CompiledKernel> kernel(new CompiledKernel);
+  kernel->strategyName = code->kernel.strategy;
+  kernel->dynamicDims = code->dynamicDims;
+  kernel->grid = code->grid;
+  kernel->destinations = outs.size();
+  kernel->threads = code->kernel.threads;
+  kernel->dynamicShared = code->kernel.dynamicSharedBytes;
+  kernel->ptx = code->ptx;
+  return kernel;
+}
+
+void CompiledKernel::simulate(const std::vector<Array> &arrays, const std::vector<std::int64_t> &scalars) {
+  auto bytesOf = [](const auto &value) {
+    auto *p = reinterpret_cast<const std::uint8_t *>(&value);
+    return std::vector<std::uint8_t>(p, p + sizeof value);
+  };
+  PtxMachine::Launch launch;
+  launch.kernel = "kernel";
+  launch.grid = countWorkgroups(grid, arrays, 1);
+  launch.threads = threads;
+  launch.dynamicShared = dynamicShared;
+  launch.seed = order();
+  std::vector<PtxMachine::Region> memory;
+  auto allow = [&](const Array &array, bool writable) {
+    auto begin = reinterpret_cast<std::uint64_t>(array.data());
+    memory.push_back({begin, begin + array.bytes().size(), writable});
+  };
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    launch.params.push_back(bytesOf(arrays[i].data()));
+    allow(arrays[i], i + destinations >= arrays.size());
+    for (const Array &member : arrays[i].tableMembers())
+      allow(member, false);
+  }
+  for (std::int64_t scalar : scalars)
+    launch.params.push_back(bytesOf(scalar));
+  EXPECT_EQ(simulatePtx(ptx, launch, memory), "");
 }
 
 CompiledKernel::~CompiledKernel() {
@@ -510,6 +582,8 @@ void CompiledKernel::run(const std::vector<Array> &arrays, const std::vector<Ind
     for (int dim : dynamicDims[i])
       scalars.push_back(arrays[i].shape()[dim]);
   scalars.insert(scalars.end(), indices.begin(), indices.end());
+  if (!ptx.empty())
+    return simulate(arrays, scalars);
   if (CaseExport *cases = CaseExport::get()) {
     std::vector<gpu::Variant> launches;
     for (const GpuVariant &variant : variants) {

@@ -33,8 +33,12 @@ using gpu::Tolerance;
 
 /// Whether kernels are compiled for a GPU and their runs written to a file.
 bool exporting();
+/// Whether kernels are compiled for a GPU and their PTX is interpreted: where K3_SIMULATE_GPU is set.
+bool simulating();
 /// The tolerance of results computed in other ways on a GPU.
-inline double tolerate(double onCpu, double onGpu) { return exporting() ? onGpu : onCpu; }
+inline double tolerate(double onCpu, double onGpu) {
+  return exporting() || simulating() ? onGpu : onCpu;
+}
 
 /// Memory that ends (up to alignment) at an unmapped page. The bytes around the data are checked when it is released.
 class GuardedMemory {
@@ -111,13 +115,17 @@ struct CompileOptions {
   std::vector<Index> tiles;
   /// For export: decomposed only if there is no emitter.
   bool fastestOnly = false;
+  /// For a GPU ("nvidia-sm90a"), whose kernels are interpreted: what the program is for, "prefill" or "decode".
+  std::string phase = "prefill";
+  bool isForGpu() const { return target.rfind("nvidia-", 0) == 0; }
 };
 
 /// The targets whose code this machine can run: its own, and narrower ones, down to one without FMA.
 std::vector<std::string> runnableTargets();
 
 /// Every way to compile an op that is worth a test: emitter and decomposition, for every runnable target. The
-/// decomposition is checked for the widest and the narrowest target only.
+/// decomposition is checked for the widest and the narrowest target only. Where K3_SIMULATE_GPU is set: the emitters for
+/// GPUs, in both phases, and the decomposition.
 std::vector<CompileOptions> allWays();
 std::ostream &operator<<(std::ostream &stream, const CompileOptions &options);
 
@@ -142,6 +150,7 @@ public:
   std::unique_ptr<CompiledKernel> compile(const CompileOptions &options) const;
 
 private:
+  std::unique_ptr<CompiledKernel> compileForSimulation(const CompileOptions &options) const;
   std::unique_ptr<CompiledKernel> compileForExport(const CompileOptions &options) const;
   struct Operand {
     std::string type, keyword;
@@ -169,7 +178,7 @@ public:
   std::uint64_t scratchBytes() const { return scratch; }
   /// On a GPU it depends on the shape which ops have an emitter: either way will do.
   bool isMadeBy(Way way) const {
-    return exporting() || (strategyName == "generic") == (way == Way::decomposition);
+    return exporting() || simulating() || (strategyName == "generic") == (way == Way::decomposition);
   }
   /// When exporting: whether an emitter made one of the kernels.
   bool hasEmitter() const { return emitted; }
@@ -186,8 +195,11 @@ private:
   };
   static std::array<std::uint32_t, 3> countWorkgroups(const std::vector<GridAxis> &grid,
                                                       const std::vector<Array> &arrays, Index least);
+  void simulate(const std::vector<Array> &arrays, const std::vector<std::int64_t> &scalars);
   void *handle = nullptr;
   int file = -1;
+  std::string ptx; ///< if it is interpreted
+  std::uint32_t threads = 0, dynamicShared = 0;
   k3_kernel_fn function = nullptr;
   std::vector<GridAxis> grid;
   std::vector<GpuVariant> variants; ///< when exporting; nothing above is set then

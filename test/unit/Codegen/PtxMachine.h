@@ -79,4 +79,8 @@ private:
   std::vector<Region> regions;
 };
 
+/// Runs one kernel on the given memory; the message of what went wrong, or nothing. For callers without exceptions.
+std::string simulatePtx(const std::string &ptx, const PtxMachine::Launch &launch,
+                        const std::vector<PtxMachine::Region> &memory);
+
 } // namespace k3::test

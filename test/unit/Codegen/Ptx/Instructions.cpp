@@ -634,6 +634,23 @@ void decodeReduce(Instruction &in, Type type) {
   };
 }
 
+/// match.any: the lanes that have the same value.
+void decodeMatch(Instruction &in, Type type) {
+  need(in, 3);
+  if (in.words[1] != "any")
+    fail("unknown instruction");
+  in.execute = [ops = in.operands, type](Warp &w, std::uint32_t here) {
+    checkMask(w, ops[2], here);
+    std::array<Bits, 32> values{};
+    forLanes(here, [&](unsigned l) { values[l] = lowBits(w.read(ops[1], l), type.bits); });
+    forLanes(here, [&](unsigned l) {
+      Bits same = 0;
+      forLanes(here, [&](unsigned other) { same |= Bits(values[other] == values[l]) << other; });
+      w.write(ops[0], l, same);
+    });
+  };
+}
+
 void decodeBarrier(Instruction &in) {
   if (in.words[1] == "warp") {
     // Orders the accesses of the warp's threads; shuffles and votes only bring them together.
@@ -730,6 +747,8 @@ void decode(Instruction &in) {
   }
   if (name == "redux")
     return decodeReduce(in, type);
+  if (name == "match")
+    return decodeMatch(in, type);
   if (name == "add")
     return setBinary(in, type, opAdd);
   if (name == "sub")

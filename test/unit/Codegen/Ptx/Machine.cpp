@@ -435,3 +435,16 @@ void PtxMachine::run(const Launch &launch) {
   for (const auto &id : blocks)
     Block(launch, regions, kernel, params, program->sharedStatic + launch.dynamicShared, id).run();
 }
+
+std::string k3::test::simulatePtx(const std::string &ptx, const PtxMachine::Launch &launch,
+                                  const std::vector<PtxMachine::Region> &memory) {
+  try {
+    PtxMachine machine(ptx);
+    for (const PtxMachine::Region &region : memory)
+      machine.allow(reinterpret_cast<const void *>(region.begin), region.end - region.begin, region.writable);
+    machine.run(launch);
+  } catch (const PtxError &error) {
+    return error.what();
+  }
+  return "";
+}
