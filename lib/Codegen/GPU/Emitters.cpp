@@ -19,6 +19,19 @@ template <typename OpTy, auto configure, auto emit> static GpuEmitter emitterOf(
 static ArrayRef<GpuEmitter> getEmitters() {
   static const GpuEmitter emitters[] = {
       emitterOf<RmsNormOp, configureRmsNorm, emitRmsNorm>(),
+      emitterOf<KdaGatedNormOp, configureKdaGatedNorm, emitKdaGatedNorm>(),
+      emitterOf<GluOp, configureGlu, emitGlu>(),
+      emitterOf<SigmoidGateOp, configureSigmoidGate, emitSigmoidGate>(),
+      emitterOf<GatherRowsOp, configureGatherRows, emitGatherRows>(),
+      emitterOf<AttnResAccumulateOp, configureAttnResAccumulate, emitAttnResAccumulate>(),
+      emitterOf<MoeCombineOp, configureMoeCombine, emitMoeCombine>(),
+      emitterOf<KdaGateOp, configureKdaGate, emitKdaGate>(),
+      emitterOf<AttnResMixOp, configureAttnResMix, emitAttnResMix>(),
+      emitterOf<MoeRouteOp, configureMoeRoute, emitMoeRoute>(),
+      emitterOf<MoePlanOp, configureMoePlan, emitMoePlan>(),
+      emitterOf<KdaShortConvOp, configureKdaShortConv, emitKdaShortConv>(),
+      emitterOf<KdaRecurrentStepOp, configureKdaRecurrentStep, emitKdaRecurrentStep>(),
+      emitterOf<MlaAppendOp, configureMlaAppend, emitMlaAppend>(),
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
   };
   return emitters;

@@ -64,9 +64,47 @@ const GpuEmitter *getGpuEmitter(Operation *op);
 std::optional<GpuLaunch> configureMlaAttend(MlaAttendOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitMlaAttend(OpBuilder &b, MlaAttendOp op, KernelConfigAttr config, const GpuTarget &target);
 
-//===--- EmitCommon.cpp ---===//
+//===--- EmitNorm.cpp ---===//
 std::optional<GpuLaunch> configureRmsNorm(RmsNormOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitRmsNorm(OpBuilder &b, RmsNormOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureKdaGatedNorm(KdaGatedNormOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaGatedNorm(OpBuilder &b, KdaGatedNormOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitElementwise.cpp ---===//
+std::optional<GpuLaunch> configureGlu(GluOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitGlu(OpBuilder &b, GluOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureSigmoidGate(SigmoidGateOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitSigmoidGate(OpBuilder &b, SigmoidGateOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureGatherRows(GatherRowsOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitGatherRows(OpBuilder &b, GatherRowsOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureAttnResAccumulate(AttnResAccumulateOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitAttnResAccumulate(OpBuilder &b, AttnResAccumulateOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureMoeCombine(MoeCombineOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMoeCombine(OpBuilder &b, MoeCombineOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureKdaGate(KdaGateOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaGate(OpBuilder &b, KdaGateOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitAttnRes.cpp ---===//
+std::optional<GpuLaunch> configureAttnResMix(AttnResMixOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitAttnResMix(OpBuilder &b, AttnResMixOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitRoute.cpp ---===//
+std::optional<GpuLaunch> configureMoeRoute(MoeRouteOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMoeRoute(OpBuilder &b, MoeRouteOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureMoePlan(MoePlanOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMoePlan(OpBuilder &b, MoePlanOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitShortConv.cpp ---===//
+std::optional<GpuLaunch> configureKdaShortConv(KdaShortConvOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaShortConv(OpBuilder &b, KdaShortConvOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitKdaStep.cpp ---===//
+std::optional<GpuLaunch> configureKdaRecurrentStep(KdaRecurrentStepOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaRecurrentStep(OpBuilder &b, KdaRecurrentStepOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitMlaAppend.cpp ---===//
+std::optional<GpuLaunch> configureMlaAppend(MlaAppendOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMlaAppend(OpBuilder &b, MlaAppendOp op, KernelConfigAttr config, const GpuTarget &target);
 
 } // namespace mlir::k3
 

@@ -1,0 +1,45 @@
+// RUN: k3-opt %s --k3-configure-pipeline=gpu -o %t.config.mlir
+// RUN: FileCheck %s --check-prefix=CONFIG < %t.config.mlir
+// RUN: k3-opt %t.config.mlir --k3-kernels-pipeline=gpu -o %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s
+// No spills: a kernel of an emitter that spills is an error.
+// RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-binaries-pipeline -o /dev/null %}
+
+module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
+
+// Tiles of 32 rows in prefill, eight rows in flight.
+// CONFIG-LABEL: @conv
+// CONFIG: strategy = "window", grid = [T / 32, C / 512], threads = 128>
+// CHECK-LABEL: .entry conv(
+// CHECK: ld.global.v4.b32
+// CHECK: st.global.v4.b32
+// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK: st.global.v4.b32
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @conv(%x: tensor<?x12288xf32>, %w: tensor<12288x4xbf16>, %cu: tensor<?xi32>, %sl: tensor<?xi32>, %y: tensor<?x12288xf32>, %st: tensor<?x3x12288xf32>) -> (tensor<?x12288xf32>, tensor<?x3x12288xf32>) attributes {k3.kernel} {
+  %0:2 = k3.kda.short_conv ins(%x, %w, %cu, %sl : tensor<?x12288xf32>, tensor<12288x4xbf16>, tensor<?xi32>, tensor<?xi32>) outs(%y, %st : tensor<?x12288xf32>, tensor<?x3x12288xf32>) {silu = true} -> tensor<?x12288xf32>, tensor<?x3x12288xf32>
+  return %0#0, %0#1 : tensor<?x12288xf32>, tensor<?x3x12288xf32>
+}
+// CONFIG-LABEL: @conv_decode
+// CONFIG: strategy = "window", grid = [T / 1, C / 512], threads = 128>
+func.func private @conv_decode(%x: tensor<?x12288xf32>, %w: tensor<12288x4xbf16>, %cu: tensor<?xi32>, %sl: tensor<?xi32>, %y: tensor<?x12288xf32>, %st: tensor<?x3x12288xbf16>) -> (tensor<?x12288xf32>, tensor<?x3x12288xbf16>) attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0:2 = k3.kda.short_conv ins(%x, %w, %cu, %sl : tensor<?x12288xf32>, tensor<12288x4xbf16>, tensor<?xi32>, tensor<?xi32>) outs(%y, %st : tensor<?x12288xf32>, tensor<?x3x12288xbf16>) {silu = true} -> tensor<?x12288xf32>, tensor<?x3x12288xbf16>
+  return %0#0, %0#1 : tensor<?x12288xf32>, tensor<?x3x12288xbf16>
+}
+
+// A warp has eight rows of the state, in flight before anything else; every one is written once.
+// CONFIG-LABEL: @step
+// CONFIG: strategy = "rows", grid = [N / 1, H / 1, V / 32], threads = 128>
+// CHECK-LABEL: .entry step(
+// CHECK-COUNT-8: ld.global.v4.b32
+// CHECK-NOT: ld.global.v4.b32
+// CHECK-COUNT-8: st.global.v4.b32
+// CHECK-NOT: st.global.v4.b32
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @step(%q: tensor<?x96x128xf32>, %k: tensor<?x96x128xf32>, %v: tensor<?x96x128xf32>, %b: tensor<?x96xf32>, %sl: tensor<?xi32>, %g: tensor<?x96x128xf32>, %y: tensor<?x96x128xf32>, %st: tensor<?x96x128x128xf32>) -> (tensor<?x96x128xf32>, tensor<?x96x128x128xf32>) attributes {k3.kernel} {
+  %0:2 = k3.kda.recurrent_step ins(%q, %k, %v, %b, %sl : tensor<?x96x128xf32>, tensor<?x96x128xf32>, tensor<?x96x128xf32>, tensor<?x96xf32>, tensor<?xi32>) g(%g : tensor<?x96x128xf32>) outs(%y, %st : tensor<?x96x128xf32>, tensor<?x96x128x128xf32>) {scale = 0.08838834764831845 : f64, l2norm = true, delta = true} -> tensor<?x96x128xf32>, tensor<?x96x128x128xf32>
+  return %0#0, %0#1 : tensor<?x96x128xf32>, tensor<?x96x128x128xf32>
+}
+}
