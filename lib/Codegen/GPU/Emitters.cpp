@@ -32,6 +32,9 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<KdaShortConvOp, configureKdaShortConv, emitKdaShortConv>(),
       emitterOf<KdaRecurrentStepOp, configureKdaRecurrentStep, emitKdaRecurrentStep>(),
       emitterOf<MlaAppendOp, configureMlaAppend, emitMlaAppend>(),
+      emitterOf<MlaAbsorbOp, configureMlaAbsorb, emitMlaAbsorb>(),
+      emitterOf<MlaExpandOp, configureMlaExpand, emitMlaExpand>(),
+      emitterOf<LinearOp, configureLinear, emitLinear>(),
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
   };
   return emitters;

@@ -106,6 +106,16 @@ LogicalResult emitKdaRecurrentStep(OpBuilder &b, KdaRecurrentStepOp op, KernelCo
 std::optional<GpuLaunch> configureMlaAppend(MlaAppendOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitMlaAppend(OpBuilder &b, MlaAppendOp op, KernelConfigAttr config, const GpuTarget &target);
 
+//===--- EmitMlaProducts.cpp ---===//
+std::optional<GpuLaunch> configureMlaAbsorb(MlaAbsorbOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMlaAbsorb(OpBuilder &b, MlaAbsorbOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureMlaExpand(MlaExpandOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMlaExpand(OpBuilder &b, MlaExpandOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitLinear.cpp ---===//
+std::optional<GpuLaunch> configureLinear(LinearOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitLinear(OpBuilder &b, LinearOp op, KernelConfigAttr config, const GpuTarget &target);
+
 } // namespace mlir::k3
 
 #endif // K3_CODEGEN_GPU_EMITTERS_H

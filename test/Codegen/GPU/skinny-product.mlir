@@ -1,0 +1,95 @@
+// RUN: k3-opt %s --k3-configure-pipeline=gpu -o %t.config.mlir
+// RUN: FileCheck %s --check-prefix=CONFIG < %t.config.mlir
+// RUN: k3-opt %t.config.mlir --k3-kernels-pipeline=gpu -o %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s
+// No spills: a kernel of an emitter that spills is an error.
+// RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-binaries-pipeline -o /dev/null %}
+
+module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
+
+// 16 rows of the weight per block of eight slices: two 16-byte loads per step of 32 and warp, four steps ahead. The f32
+// inputs are three bf16 terms: six products per step.
+// CONFIG-LABEL: @linear
+// CONFIG: strategy = "gemv", grid = [n / 16], threads = 256,
+// CHECK-LABEL: .entry linear(
+// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK: cvt.rn.bf16x2.f32
+// CHECK-COUNT-6: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: bar.sync
+// CHECK: st.global.b32
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @linear(%x: tensor<?x2304xf32>, %w: tensor<4096x2304xbf16>, %y: tensor<?x4096xf32>) -> tensor<?x4096xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0 = k3.linear ins(%x, %w : tensor<?x2304xf32>, tensor<4096x2304xbf16>) outs(%y : tensor<?x4096xf32>) -> tensor<?x4096xf32>
+  return %0 : tensor<?x4096xf32>
+}
+
+// Long sums, into a slot of the stream.
+// CONFIG-LABEL: @residual
+// CONFIG: strategy = "gemv", grid = [n / 16], threads = 256,
+// CHECK-LABEL: .entry residual(
+// CHECK: mma.sync
+// CHECK: ld.global.b32
+// CHECK: st.global.b32
+// CHECK: ret;
+func.func private @residual(%x: tensor<?x33792xf32>, %w: tensor<7168x33792xbf16>, %i: index, %s: tensor<9x?x7168xf32>) -> tensor<9x?x7168xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %c0 = arith.constant 0 : index
+  %T = tensor.dim %x, %c0 : tensor<?x33792xf32>
+  %o = tensor.extract_slice %s[%i, 0, 0] [1, %T, 7168] [1, 1, 1] : tensor<9x?x7168xf32> to tensor<?x7168xf32>
+  %0 = k3.linear ins(%x, %w : tensor<?x33792xf32>, tensor<7168x33792xbf16>) outs(%o : tensor<?x7168xf32>) {accumulate} -> tensor<?x7168xf32>
+  %1 = tensor.insert_slice %0 into %s[%i, 0, 0] [1, %T, 7168] [1, 1, 1] : tensor<?x7168xf32> into tensor<9x?x7168xf32>
+  return %1 : tensor<9x?x7168xf32>
+}
+
+// f32 weights are not for tensor cores.
+// CONFIG-LABEL: @dot
+// CONFIG: strategy = "dot", grid = [n / 16, T / 256], threads = 256>
+// CHECK-LABEL: .entry dot(
+// CHECK-NOT: mma
+// CHECK: ld.global.nc.v4.b32
+// CHECK: fma.rn.f32
+// CHECK: shfl.sync.bfly
+// CHECK: ret;
+func.func private @dot(%x: tensor<?x2304xf32>, %w: tensor<256x2304xf32>, %y: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0 = k3.linear ins(%x, %w : tensor<?x2304xf32>, tensor<256x2304xf32>) outs(%y : tensor<?x256xf32>) -> tensor<?x256xf32>
+  return %0 : tensor<?x256xf32>
+}
+
+// Rows of the matrix are paired in registers, because the sum goes over them.
+// CONFIG-LABEL: @absorb
+// CONFIG: strategy = "few", grid = [T / 16, l / 128, H / 1], threads = 256, shared_bytes = 24576>
+// CHECK-LABEL: .entry absorb(
+// CHECK-COUNT-4: ld.global.nc.v4.b32
+// CHECK: prmt.b32
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: st.global.v4.b32
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @absorb(%q: tensor<?x32x192xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x576xf32>) -> tensor<?x32x576xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0 = k3.mla.absorb ins(%q, %w : tensor<?x32x192xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x576xf32>) {nope = 128 : i64} -> tensor<?x32x576xf32>
+  return %0 : tensor<?x32x576xf32>
+}
+// CONFIG-LABEL: @absorb_prefill
+// CONFIG: strategy = "many", grid = [T / 64, l / 128, H / 1], threads = 256>
+func.func private @absorb_prefill(%q: tensor<?x32x192xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x576xf32>) -> tensor<?x32x576xf32> attributes {k3.kernel} {
+  %0 = k3.mla.absorb ins(%q, %w : tensor<?x32x192xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x576xf32>) {nope = 128 : i64} -> tensor<?x32x576xf32>
+  return %0 : tensor<?x32x576xf32>
+}
+
+// CONFIG-LABEL: @expand
+// CONFIG: strategy = "few", grid = [v / 16, H / 1], threads = 128,
+// CHECK-LABEL: .entry expand(
+// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK: mma.sync
+// CHECK: ret;
+func.func private @expand(%x: tensor<?x32x512xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x128xf32>) -> tensor<?x32x128xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0 = k3.mla.expand ins(%x, %w : tensor<?x32x512xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x128xf32>) {nope = 128 : i64} -> tensor<?x32x128xf32>
+  return %0 : tensor<?x32x128xf32>
+}
+// CONFIG-LABEL: @expand_prefill
+// CONFIG: strategy = "many", grid = [v / 128, H / 1, T / 128], threads = 256,
+func.func private @expand_prefill(%x: tensor<?x32x512xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x128xf32>) -> tensor<?x32x128xf32> attributes {k3.kernel} {
+  %0 = k3.mla.expand ins(%x, %w : tensor<?x32x512xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x128xf32>) {nope = 128 : i64} -> tensor<?x32x128xf32>
+  return %0 : tensor<?x32x128xf32>
+}
+}
