@@ -51,6 +51,8 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
   if (options.bf16Products)
     manager.addNestedPass<func::FuncOp>(createRoundInputs());
+  if (options.bf16Products && options.gpu)
+    manager.addNestedPass<func::FuncOp>(createNarrowActivations());
   addVerifier(manager, Stage::Chunk);
 }
 

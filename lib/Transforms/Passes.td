@@ -70,6 +70,15 @@ def RoundInputs : Pass<"k3-round-inputs", "::mlir::func::FuncOp"> {
   }];
 }
 
+def NarrowActivations : Pass<"k3-narrow-activations", "::mlir::func::FuncOp"> {
+  let summary = "store in bf16 what is only read rounded to bf16";
+  let description = [{
+    The result of an op becomes bf16 if every op that reads it does so with `bf16_x`, possibly through reshapes, and if it
+    goes to a buffer of its own. Nothing changes in what is computed; buffers are half as large, and products on GPUs read
+    them as they lie. Runs after `k3-round-inputs`.
+  }];
+}
+
 def FuseResidual : Pass<"k3-fuse-residual", "::mlir::func::FuncOp"> {
   let summary = "products add to their destination";
   let description = [{

@@ -9,10 +9,15 @@ using namespace mlir::k3;
 
 // Nothing beyond the shape table; ids are checked at run time.
 LogicalResult GatherRowsOp::verifyConstraints() { return success(); }
-LogicalResult LinearOp::verifyConstraints() { return verifyBf16Products(getOperation(), getBf16X(), getWeight()); }
+LogicalResult LinearOp::verifyConstraints() {
+  return failure(failed(verifyBf16Products(getOperation(), getBf16X(), getWeight())) ||
+                 failed(verifyAccumulator(getOperation(), getAccumulate(), getOut())));
+}
 LogicalResult SigmoidGateOp::verifyConstraints() { return success(); }
 
 LogicalResult MxContractOp::verifyConstraints() {
+  if (failed(verifyAccumulator(getOperation(), getAccumulate(), getOut())))
+    return failure();
   for (auto [name, value] : {std::pair("weight", getWeight()), std::pair("scale", getScale())})
     if (Type element = cast<ShapedType>(value.getType()).getElementType(); !element.isInteger(8))
       return emitOpError() << "expected i8 '" << name << "', got " << element;

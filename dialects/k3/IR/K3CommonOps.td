@@ -33,10 +33,11 @@ def K3_LinearOp : K3_StructuredOp<"linear",
     bf16 first (to nearest, ties to even), so that targets with bf16 products can use them.
 
     * (C1) `bf16_x` needs a bf16 weight.
+    * (C2) `accumulate` needs an f32 `out`. A bf16 `out` is the f32 result rounded.
   }];
   let arguments = (ins K3_Float:$x,
                        K3_Float:$weight,
-                       K3_F32:$out,
+                       K3_Float:$out,
                        UnitAttr:$accumulate,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
                        UnitAttr:$bf16_x);
@@ -53,11 +54,12 @@ def K3_MxContractOp : K3_StructuredOp<"mx.contract",
     scaled in f32.
 
     * (C1) `weight` and `scale` are i8; `k = 2 kb = 32 kg`.
+    * (C2) `accumulate` needs an f32 `out`.
   }];
   let arguments = (ins K3_Float:$x,
                        K3_Weight:$weight,
                        K3_Weight:$scale,
-                       K3_F32:$out,
+                       K3_Float:$out,
                        UnitAttr:$accumulate,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
                        UnitAttr:$bf16_x);

@@ -61,7 +61,7 @@ def K3_MoeGroupedContractOp : K3_StructuredOp<"latent_moe.grouped_contract",
                        Optional<K3_Weight>:$scale,
                        Optional<K3_Weight>:$up_weight,
                        Optional<K3_Weight>:$up_scale,
-                       K3_F32:$out,
+                       K3_Float:$out,
                        OptionalAttr<K3_ActivationAttr>:$activation,
                        DefaultValuedAttr<F64Attr, "0.0">:$beta,
                        DefaultValuedAttr<F64Attr, "0.0">:$linear_beta,
@@ -76,10 +76,12 @@ def K3_MoeCombineOp : K3_StructuredOp<"latent_moe.combine",
   let summary = "weighted sum over a token's experts";
   let description = [{
     `out[t] = sum_i weights[t, i] * y[t, i]` in the order of i, f32; plus the old value with `accumulate`.
+
+    * (C1) `accumulate` needs an f32 `out`.
   }];
   let arguments = (ins K3_Float:$y,
                        K3_F32:$weights,
-                       K3_F32:$out,
+                       K3_Float:$out,
                        UnitAttr:$accumulate,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
   let assemblyFormat = K3_DpsFormat<["y", "weights"], ["out"]>.format;

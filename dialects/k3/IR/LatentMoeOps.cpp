@@ -67,4 +67,6 @@ LogicalResult MoeGroupedContractOp::verifyConstraints() {
                  failed(verifyNamedDim(op, "kg", "kx / 32", k / 32)));
 }
 
-LogicalResult MoeCombineOp::verifyConstraints() { return success(); }
+LogicalResult MoeCombineOp::verifyConstraints() {
+  return verifyAccumulator(getOperation(), getAccumulate(), getOut());
+}

@@ -217,6 +217,13 @@ int64_t k3::getStaticNamedDim(Operation *op, StringRef name) {
   return ShapedType::kDynamic;
 }
 
+LogicalResult k3::verifyAccumulator(Operation *op, bool accumulates, Value out) {
+  Type element = cast<ShapedType>(out.getType()).getElementType();
+  if (accumulates && !element.isF32())
+    return op->emitOpError() << "expected an f32 'out' with 'accumulate', got " << element;
+  return success();
+}
+
 LogicalResult k3::verifyBf16Products(Operation *op, bool bf16X, Value weight) {
   Type element = cast<ShapedType>(weight.getType()).getElementType();
   if (bf16X && !element.isBF16() && !element.isInteger(8))

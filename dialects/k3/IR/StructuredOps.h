@@ -60,6 +60,8 @@ int64_t getStaticNamedDim(Operation *op, llvm::StringRef name);
 
 /// `bf16_x` on a product needs a weight whose values are exact in bf16.
 llvm::LogicalResult verifyBf16Products(Operation *op, bool bf16X, Value weight);
+/// What is added up over several ops is kept in f32.
+llvm::LogicalResult verifyAccumulator(Operation *op, bool accumulates, Value out);
 
 } // namespace mlir::k3
 

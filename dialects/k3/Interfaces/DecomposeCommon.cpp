@@ -119,12 +119,15 @@ Decomposed k3::decompose(GatherRowsOp op, TensorBuilder &b) {
 }
 
 Decomposed k3::decompose(LinearOp op, TensorBuilder &b) {
-  Value out = op.getAccumulate() ? op.getOut() : b.fill(op.getOut(), b.f32(0));
-  return {b.generic("tnk", "k", {{op.getX(), "tk"}, {op.getWeight(), "nk"}}, Arg{out, "tn"},
-                    [&](TensorBuilder &b, ValueRange args) {
-                      Value x = op.getBf16X() ? b.widen(b.narrow(args[0], b.getBF16Type())) : args[0];
-                      return b.add(args[2], b.mul(x, args[1]));
-                    })};
+  Value out = b.accumulator(op.getOut());
+  if (!op.getAccumulate())
+    out = b.fill(out, b.f32(0));
+  out = b.generic("tnk", "k", {{op.getX(), "tk"}, {op.getWeight(), "nk"}}, Arg{out, "tn"},
+                  [&](TensorBuilder &b, ValueRange args) {
+                    Value x = op.getBf16X() ? b.widen(b.narrow(args[0], b.getBF16Type())) : args[0];
+                    return b.add(args[2], b.mul(x, args[1]));
+                  });
+  return {b.finish(out, op.getOut())};
 }
 
 Decomposed k3::decompose(MxContractOp op, TensorBuilder &b) {
@@ -134,9 +137,11 @@ Decomposed k3::decompose(MxContractOp op, TensorBuilder &b) {
     if (op.getBf16X())
       x = b.copy(x, b.empty(b.sizes(x), b.getBF16Type()));
     auto [even, odd] = splitEvenOdd(b, x);
+    Value sums = b.accumulator(row);
     if (!op.getAccumulate())
-      row = b.fill(row, b.f32(0));
-    return b.put(emitMatVec(b, even, odd, op.getWeight(), op.getScale(), row), out, at);
+      sums = b.fill(sums, b.f32(0));
+    sums = emitMatVec(b, even, odd, op.getWeight(), op.getScale(), sums);
+    return b.put(b.finish(sums, row), out, at);
   })};
 }
 

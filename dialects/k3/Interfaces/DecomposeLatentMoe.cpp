@@ -116,7 +116,8 @@ Decomposed k3::decompose(MoeGroupedContractOp op, TensorBuilder &b) {
       if (scale)
         std::tie(row, odd) = splitEvenOdd(b, row);
       SmallVector<Dim> at{Dim::at(token), Dim::at(choice), Dim::all()};
-      Value product = emitMatVec(b, row, odd, weight, scale, b.fill(b.slice(out, at), b.f32(0)));
+      Value place = b.slice(out, at);
+      Value product = emitMatVec(b, row, odd, weight, scale, b.fill(b.accumulator(place), b.f32(0)));
       if (upWeight) {
         Value up = emitMatVec(b, row, odd, upWeight, upScale, b.zeros({b.size(out, 2)}));
         product = b.map(up, product, [&](TensorBuilder &b, ValueRange args) {
@@ -124,14 +125,17 @@ Decomposed k3::decompose(MoeGroupedContractOp op, TensorBuilder &b) {
                          args[1], args[0]);
         });
       }
-      return b.put(product, out, at);
+      return b.put(b.finish(product, place), out, at);
     });
   });
   return {result};
 }
 
 Decomposed k3::decompose(MoeCombineOp op, TensorBuilder &b) {
-  Value out = op.getAccumulate() ? op.getOut() : b.fill(op.getOut(), b.f32(0));
-  return {b.generic("tkn", "k", {{op.getY(), "tkn"}, {op.getWeights(), "tk"}}, Arg{out, "tn"},
-                    [](TensorBuilder &b, ValueRange args) { return b.add(args[2], b.mul(args[0], args[1])); })};
+  Value out = b.accumulator(op.getOut());
+  if (!op.getAccumulate())
+    out = b.fill(out, b.f32(0));
+  out = b.generic("tkn", "k", {{op.getY(), "tkn"}, {op.getWeights(), "tk"}}, Arg{out, "tn"},
+                  [](TensorBuilder &b, ValueRange args) { return b.add(args[2], b.mul(args[0], args[1])); });
+  return {b.finish(out, op.getOut())};
 }

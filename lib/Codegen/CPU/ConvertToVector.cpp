@@ -24,11 +24,16 @@ using namespace mlir::k3;
 /// Emitters unroll and mask by the contraction size, which weights fix.
 static bool isStatic(Operation *op, StringRef dim) { return !ShapedType::isDynamic(getStaticNamedDim(op, dim)); }
 
+/// Products add up in their destination.
+static bool hasF32Result(Operation *op) {
+  return getElementTypeOrSelf(cast<DestinationStyleOpInterface>(op).getDpsInits()[0].getType()).isF32();
+}
+
 bool k3::hasEmitter(Operation *op) {
   if (isa<LinearOp, MxContractOp>(op))
-    return isStatic(op, "k");
+    return isStatic(op, "k") && hasF32Result(op);
   if (isa<MoeGroupedContractOp>(op))
-    return isStatic(op, "kx");
+    return isStatic(op, "kx") && hasF32Result(op);
   if (isa<KdaRecurrentStepOp>(op))
     return isStatic(op, "K") && isStatic(op, "V");
   if (isa<KdaChunkPrepareOp, KdaChunkScanOp>(op))

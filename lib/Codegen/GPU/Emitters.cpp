@@ -16,6 +16,17 @@ template <typename OpTy, auto configure, auto emit> static GpuEmitter emitterOf(
           }};
 }
 
+static std::optional<GpuLaunch> configureProduct(LinearOp op, Phase phase, const GpuTarget &target) {
+  if (phase == Phase::prefill)
+    if (std::optional<GpuLaunch> launch = configureGemm(op, target))
+      return launch;
+  return configureLinear(op, phase, target);
+}
+
+static LogicalResult emitProduct(OpBuilder &b, LinearOp op, KernelConfigAttr config, const GpuTarget &target) {
+  return isGemm(config) ? emitGemm(b, op, config, target) : emitLinear(b, op, config, target);
+}
+
 static ArrayRef<GpuEmitter> getEmitters() {
   static const GpuEmitter emitters[] = {
       emitterOf<RmsNormOp, configureRmsNorm, emitRmsNorm>(),
@@ -34,7 +45,7 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MlaAppendOp, configureMlaAppend, emitMlaAppend>(),
       emitterOf<MlaAbsorbOp, configureMlaAbsorb, emitMlaAbsorb>(),
       emitterOf<MlaExpandOp, configureMlaExpand, emitMlaExpand>(),
-      emitterOf<LinearOp, configureLinear, emitLinear>(),
+      emitterOf<LinearOp, configureProduct, emitProduct>(),
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
   };
   return emitters;

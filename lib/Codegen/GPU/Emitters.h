@@ -116,6 +116,12 @@ LogicalResult emitMlaExpand(OpBuilder &b, MlaExpandOp op, KernelConfigAttr confi
 std::optional<GpuLaunch> configureLinear(LinearOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitLinear(OpBuilder &b, LinearOp op, KernelConfigAttr config, const GpuTarget &target);
 
+//===--- EmitGemm.cpp ---===//
+/// k3.linear where there may be many rows; nothing where it needs another emitter.
+std::optional<GpuLaunch> configureGemm(LinearOp op, const GpuTarget &target);
+bool isGemm(KernelConfigAttr config);
+LogicalResult emitGemm(OpBuilder &b, LinearOp op, KernelConfigAttr config, const GpuTarget &target);
+
 } // namespace mlir::k3
 
 #endif // K3_CODEGEN_GPU_EMITTERS_H

@@ -176,3 +176,12 @@ func.func @linear_c1(%x: tensor<?x8xf32>, %weight: tensor<16x8xf32>, %out: tenso
       -> tensor<?x16xf32>
   return
 }
+
+// -----
+
+func.func @linear_c2(%x: tensor<?x8xf32>, %weight: tensor<16x8xbf16>, %out: tensor<?x16xbf16>) {
+  // expected-error @+1 {{'k3.linear' op expected an f32 'out' with 'accumulate', got 'bf16'}}
+  %0 = k3.linear ins(%x, %weight : tensor<?x8xf32>, tensor<16x8xbf16>) outs(%out : tensor<?x16xbf16>) {accumulate}
+      -> tensor<?x16xbf16>
+  return
+}
