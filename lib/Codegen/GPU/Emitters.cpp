@@ -27,6 +27,15 @@ static LogicalResult emitProduct(OpBuilder &b, LinearOp op, KernelConfigAttr con
   return isGemm(config) ? emitGemm(b, op, config, target) : emitLinear(b, op, config, target);
 }
 
+template <typename OpTy> static std::optional<GpuLaunch> configureExperts(OpTy op, Phase, const GpuTarget &target) {
+  return configureExpertStream(op, target);
+}
+
+template <typename OpTy>
+static LogicalResult emitExperts(OpBuilder &b, OpTy op, KernelConfigAttr config, const GpuTarget &target) {
+  return emitExpertStream(b, op, config, target);
+}
+
 static ArrayRef<GpuEmitter> getEmitters() {
   static const GpuEmitter emitters[] = {
       emitterOf<RmsNormOp, configureRmsNorm, emitRmsNorm>(),
@@ -47,6 +56,8 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MlaExpandOp, configureMlaExpand, emitMlaExpand>(),
       emitterOf<LinearOp, configureProduct, emitProduct>(),
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
+      emitterOf<MxContractOp, configureExperts<MxContractOp>, emitExperts<MxContractOp>>(),
+      emitterOf<MoeGroupedContractOp, configureExperts<MoeGroupedContractOp>, emitExperts<MoeGroupedContractOp>>(),
   };
   return emitters;
 }

@@ -122,6 +122,12 @@ std::optional<GpuLaunch> configureGemm(LinearOp op, const GpuTarget &target);
 bool isGemm(KernelConfigAttr config);
 LogicalResult emitGemm(OpBuilder &b, LinearOp op, KernelConfigAttr config, const GpuTarget &target);
 
+//===--- EmitExpertStream.cpp ---===//
+/// k3.latent_moe.grouped_contract and k3.mx.contract where experts have few rows; right for any number.
+std::optional<GpuLaunch> configureExpertStream(Operation *op, const GpuTarget &target);
+bool isExpertStream(KernelConfigAttr config);
+LogicalResult emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target);
+
 } // namespace mlir::k3
 
 #endif // K3_CODEGEN_GPU_EMITTERS_H

@@ -1,0 +1,534 @@
+//===- EmitExpertStream.cpp - experts of few rows, as fast as memory gives them -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+//
+// Reading the weights is what takes time. A pass is some rows of one expert, at most as many as mma.sync has columns; all
+// blocks together go through all tiles of 16 weight rows of all passes, each block through a run of them. With a gated unit
+// a tile has 8 rows of each of the two matrices, whose sums then meet in one thread.
+//
+// One warp copies tiles into a ring in shared memory, whole rows at a time. The other warps share the k of every tile: they
+// go through (tile, step) pairs in turn, decode the weights in registers and multiply them with the pass's rows of x, which
+// are in shared memory in the order that the weights come in. The sums of a tile's warps are added by one of them, a
+// different one for each tile, through a second ring.
+//
+// f32 x is split into three bf16 terms that are columns of their own: one or two rows cost no more than a rounded one.
+//
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/GPU/Emitters.h"
+#include "lib/Codegen/GPU/Tile/Atoms.h"
+#include "lib/Codegen/GPU/Tile/ExpertProduct.h"
+#include "lib/Codegen/GPU/Tile/MxFp4.h"
+#include "lib/Codegen/GPU/Tile/Pipeline.h"
+#include "lib/Codegen/GPU/Tile/Runs.h"
+#include "lib/Codegen/GPU/Tile/Split.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+namespace {
+
+constexpr StringRef strategyName = "stream";
+
+constexpr int64_t tileRows = 16, columns = 8;
+constexpr int64_t consumers = 12, threads = 32 * (consumers + 1);
+/// Threads that consume, as a barrier takes them, and its number.
+constexpr int64_t consumerThreads = 32 * consumers, consumerBarrier = 1;
+/// Tiles whose sums may be on their way.
+constexpr int64_t sumStages = 2;
+constexpr int64_t sumBytes = consumers * 32 * 16;
+/// Bytes of a lane's load, and of the weights of x that it meets.
+constexpr int64_t laneBytes = 16;
+
+/// How an op is cut.
+struct StreamShape {
+  int64_t features, depth, experts;
+  bool mxfp4, gated;
+  int64_t terms, rowsPerPass;
+  /// Pieces of k that a tile is loaded in.
+  int64_t chunks, stages;
+
+  static std::optional<StreamShape> of(const ExpertProduct &product, const GpuTarget &target);
+
+  /// k that the four lanes of a row load at once, and that one of them has.
+  int64_t stepDepth() const { return mxfp4 ? 128 : 32; }
+  int64_t chunkDepth() const { return depth / chunks; }
+  int64_t steps() const { return llvm::divideCeil(chunkDepth(), stepDepth()); }
+  /// Runs of 8 k per lane in a step.
+  int64_t runs() const { return mxfp4 ? 4 : 1; }
+
+  int64_t codeBytes() const { return mxfp4 ? chunkDepth() / 2 : chunkDepth() * 2; }
+  /// Rows 64 bytes apart modulo 128: two of them at once use all banks.
+  int64_t rowStride() const { return llvm::alignTo(codeBytes() + 64, 128) - 64; }
+  int64_t scaleBytes() const { return mxfp4 ? chunkDepth() / 32 : 0; }
+  int64_t scaleStart() const { return tileRows * rowStride(); }
+  int64_t stageBytes() const { return llvm::alignTo(scaleStart() + tileRows * scaleBytes(), 128); }
+  int64_t loadedBytes() const { return tileRows * (codeBytes() + scaleBytes()); }
+
+  /// Of each matrix in a tile.
+  int64_t matrixRows() const { return gated ? tileRows / 2 : tileRows; }
+  int64_t tilesPerPass() const { return features / matrixRows(); }
+
+  int64_t inputBytes() const { return chunks * steps() * runs() * columns * 4 * laneBytes; }
+  int64_t inputStart() const { return stages * stageBytes(); }
+  int64_t sumStart() const { return inputStart() + inputBytes(); }
+  int64_t barrierStart() const { return sumStart() + sumStages * sumBytes; }
+  int64_t scheduleStart() const {
+    return barrierStart() + Ring::barrierBytes(stages) + Ring::barrierBytes(sumStages);
+  }
+  int64_t sharedBytes() const {
+    return scheduleStart() + (experts > 0 ? ExpertSchedule::sharedBytes(experts) : 0);
+  }
+};
+
+} // namespace
+
+std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const GpuTarget &target) {
+  if (!product.isStatic() || !product.hasPlainWeights() || !target.tma)
+    return std::nullopt;
+  StreamShape shape;
+  shape.features = product.features;
+  shape.depth = product.depth;
+  shape.experts = product.experts;
+  shape.mxfp4 = product.mxfp4;
+  shape.gated = product.gated;
+  shape.terms = product.roundsInput ? 1 : exactTerms;
+  shape.rowsPerPass = columns / shape.terms;
+  if (shape.features == 0 || shape.depth == 0 || shape.features % shape.matrixRows() != 0)
+    return std::nullopt;
+  // Bulk copies move multiples of 16 bytes: rows of weights, and scales of one row or, where a tile is not cut, of 8.
+  constexpr int64_t rowDepth = 512, eightRowsDepth = 64, widestStage = 40 << 10;
+  int64_t unit = shape.mxfp4 ? rowDepth : 32;
+  if (shape.depth % (shape.mxfp4 ? eightRowsDepth : 8) != 0)
+    return std::nullopt;
+  shape.chunks = 1;
+  while (shape.stageBytes() > widestStage)
+    do {
+      if (++shape.chunks > shape.depth / unit)
+        return std::nullopt;
+    } while (shape.depth % (shape.chunks * unit) != 0);
+  shape.stages = 0;
+  int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
+  shape.stages = std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(1)));
+  if (room < 0 || shape.stages < 2)
+    return std::nullopt;
+  return shape;
+}
+
+static std::optional<GpuLaunch> configureStream(const ExpertProduct &product, const GpuTarget &target) {
+  std::optional<StreamShape> shape = StreamShape::of(product, target);
+  if (!shape)
+    return std::nullopt;
+  GpuLaunch launch;
+  launch.strategy = strategyName;
+  launch.grid = {{"", target.multiprocessors}};
+  launch.threads = threads;
+  launch.sharedBytes = shape->sharedBytes();
+  return launch;
+}
+
+std::optional<GpuLaunch> k3::configureExpertStream(Operation *op, const GpuTarget &target) {
+  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
+    return configureStream(ExpertProduct(contract), target);
+  return configureStream(ExpertProduct(cast<MxContractOp>(op)), target);
+}
+
+bool k3::isExpertStream(KernelConfigAttr config) { return config.getStrategy() == strategyName; }
+
+namespace {
+
+class StreamEmitter {
+public:
+  StreamEmitter(const GpuBuilder &g, const ExpertProduct &product, const StreamShape &shape)
+      : g(g), product(product), shape(shape), ring(g, shape.stages, shape.barrierStart()),
+        sums(g, sumStages, shape.barrierStart() + Ring::barrierBytes(shape.stages)) {
+    if (product.experts > 0)
+      schedule.emplace(g, product.offsets, shape.rowsPerPass, shape.scheduleStart());
+  }
+
+  void emit() {
+    lane = g.laneId();
+    warp = g.warpId();
+    g.ifFirstThread([&] {
+      ring.init(/*producers=*/1, consumers);
+      sums.init(/*producers=*/consumers, 1);
+      fenceBarriers(g);
+    });
+    if (schedule) {
+      schedule->build();
+      passes = schedule->total();
+    } else {
+      passes = g.ceilDiv(product.countRows(g), shape.rowsPerPass);
+    }
+    g.barrier();
+    // Of all tiles of all passes, this block's.
+    tilesPerPass = g.i32(shape.tilesPerPass());
+    Value all = g.mul(passes, tilesPerPass), blocks = g.gridSize(), block = g.blockId();
+    Value each = g.div(all, blocks), larger = g.rem(all, blocks);
+    begin = g.add(g.mul(block, each), g.min(block, larger));
+    end = g.add(begin, g.add(each, g.select(g.lt(block, larger), g.i32(1), g.i32(0))));
+    g.ifThen(g.lt(begin, end), [&] {
+      firstPass = g.div(begin, tilesPerPass);
+      lastPass = g.div(g.sub(end, 1), tilesPerPass);
+      g.ifThenElse(
+          g.eq(warp, consumers),
+          [&] {
+            produce();
+            return Values();
+          },
+          [&] {
+            consume();
+            return Values();
+          });
+    });
+  }
+
+private:
+  using Values = SmallVector<Value>;
+
+  ExpertPass findPass(Value number) {
+    if (schedule)
+      return schedule->find(number);
+    Value first = g.mul(number, shape.rowsPerPass);
+    return {Value(), first, g.min(g.sub(product.countRows(g), first), shape.rowsPerPass)};
+  }
+
+  /// The block's passes, and for each its tiles, as numbers in the pass.
+  using PassBody = function_ref<Values(const ExpertPass &, Value firstTile, Value endTile, ValueRange)>;
+  Values forPasses(ValueRange inits, PassBody body) {
+    return g.loop(firstPass, g.add(lastPass, 1), g.i32(1), inits, [&](Value number, ValueRange carried) {
+      Value start = g.mul(number, tilesPerPass);
+      return body(findPass(number), g.max(g.sub(begin, start), 0), g.min(g.sub(end, start), tilesPerPass), carried);
+    });
+  }
+
+  Value stageStart(Value stage) { return g.shared(g.mul(stage, shape.stageBytes())); }
+
+  //===--- weights into shared memory ---===//
+
+  void produce() {
+    RingPosition start = ring.start();
+    forPasses({start.stage, start.parity}, [&](const ExpertPass &pass, Value firstTile, Value endTile, ValueRange at) {
+      Values weights, scales;
+      for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
+        weights.push_back(product.weightRow(g, matrix, pass.expert, g.i32(0)));
+        if (shape.mxfp4)
+          scales.push_back(product.scaleRow(g, matrix, pass.expert, g.i32(0)));
+      }
+      return g.loop(firstTile, endTile, g.i32(1), at, [&](Value tile, ValueRange at) {
+        RingPosition position{at[0], at[1]};
+        Value row = g.mul(tile, shape.matrixRows());
+        for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+          ring.waitEmpty(position);
+          Value bar = ring.full(position.stage), start = stageStart(position.stage);
+          g.ifThen(g.eq(lane, 0), [&] { arriveExpecting(g, bar, g.i32(shape.loadedBytes())); });
+          g.warpBarrier();
+          for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
+            copyWeights(weights[matrix], matrix, row, chunk, start, bar);
+            if (shape.mxfp4)
+              copyScales(scales[matrix], matrix, row, chunk, start, bar);
+          }
+          position = ring.next(position);
+        }
+        return Values{position.stage, position.parity};
+      });
+    });
+  }
+
+  /// The part of a matrix that is in a stage, a row by each lane.
+  void copyWeights(Value matrixStart, int64_t matrix, Value row, int64_t chunk, Value start, Value bar) {
+    int64_t rows = shape.matrixRows();
+    Value local = g.rem(lane, rows);
+    g.ifThen(g.lt(lane, rows), [&] {
+      Value offset = g.add(g.mul(g.toI64(g.add(row, local)), shape.chunks * shape.codeBytes()), chunk * shape.codeBytes());
+      Value to = g.mul(g.add(local, matrix * rows), shape.rowStride());
+      loadBulk(g, g.advance(start, to, g.i8()), g.advance(matrixStart, offset, g.i8()), g.i32(shape.codeBytes()), bar);
+    });
+  }
+
+  /// Scales of a row, or of eight, by each lane of the second half.
+  void copyScales(Value matrixStart, int64_t matrix, Value row, int64_t chunk, Value start, Value bar) {
+    int64_t rows = shape.matrixRows(), together = shape.chunks == 1 ? 8 : 1, copies = rows / together;
+    Value local = g.mul(g.rem(lane, copies), together);
+    g.ifThen(g.logicalAnd(g.ge(lane, 16), g.lt(lane, 16 + copies)), [&] {
+      Value offset = g.add(g.mul(g.toI64(g.add(row, local)), shape.chunks * shape.scaleBytes()), chunk * shape.scaleBytes());
+      Value to = g.add(g.mul(g.add(local, matrix * rows), shape.scaleBytes()), shape.scaleStart());
+      loadBulk(g, g.advance(start, to, g.i8()), g.advance(matrixStart, offset, g.i8()),
+               g.i32(together * shape.scaleBytes()), bar);
+    });
+  }
+
+  //===--- x into shared memory ---===//
+
+  /// Where 8 k of a column are: run `run` (of all) of lane `quad`.
+  Value inputPlace(Value run, Value column, Value quad) {
+    Value piece = g.add(g.mul(g.add(g.mul(run, columns), column), 4), quad);
+    return g.shared(g.add(g.mul(piece, laneBytes), shape.inputStart()));
+  }
+
+  /// The pass's rows of x, by all consumers.
+  void stageInputs(const ExpertPass &pass) {
+    int64_t runs = shape.chunks * shape.steps() * shape.runs();
+    Type type = product.inputType();
+    int64_t piece = std::min<int64_t>({8, getAlignedElements(product.x), g.vectorLength(type)});
+    // A thread does 8 neighbouring k of one row.
+    Value count = g.mul(pass.count, runs * 4);
+    g.loop(g.threadId(), count, g.i32(consumerThreads), [&](Value number) {
+      Value part = g.rem(number, runs * 4), row = g.div(number, runs * 4), run = g.div(part, 4), quad = g.rem(part, 4);
+      Value k;
+      if (shape.mxfp4) { // lane `quad` has 32 neighbouring k of a step
+        Value chunk = g.div(run, shape.steps() * 4), inChunk = g.rem(run, shape.steps() * 4);
+        k = g.add(g.mul(g.div(inChunk, 4), 128), g.add(g.mul(quad, 32), g.mul(g.rem(inChunk, 4), 8)));
+        if (shape.chunks > 1)
+          k = g.add(k, g.mul(chunk, shape.chunkDepth()));
+      } else {
+        Value chunk = g.div(run, shape.steps()), inChunk = g.rem(run, shape.steps());
+        k = g.add(g.mul(inChunk, 32), g.mul(quad, 8));
+        if (shape.chunks > 1)
+          k = g.add(k, g.mul(chunk, shape.chunkDepth()));
+      }
+      auto load = [&] {
+        Value from = g.element(product.x, product.place(g, g.add(pass.begin, row)).input);
+        from = g.advance(from, k, type);
+        Values values;
+        for (int64_t i = 0; i < 8; i += piece)
+          values.append(g.loadFloats(g.advance(from, i, type), type, piece, true));
+        return values;
+      };
+      // Past the end of k, which only the last step of an uncut tile has, x is 0.
+      bool isWhole = shape.chunkDepth() % shape.stepDepth() == 0;
+      Values values = isWhole ? load() : g.ifThenElse(g.lt(k, shape.depth), load, [&] { return Values(8, g.f32(0)); });
+      SmallVector<Values> words(shape.terms);
+      for (int64_t p = 0; p < 4; ++p) {
+        // The pairs that decoded codes make, or neighbours.
+        Value first = values[shape.mxfp4 ? p : 2 * p], second = values[shape.mxfp4 ? p + 4 : 2 * p + 1];
+        for (auto [term, word] : llvm::zip_equal(words, splitPair(g, first, second, shape.terms)))
+          term.push_back(word);
+      }
+      for (int64_t term = 0; term < shape.terms; ++term) {
+        Value column = g.add(g.mul(row, shape.terms), term);
+        Value four = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.i32()), words[term]);
+        g.storeRaw(four, inputPlace(run, column, quad));
+      }
+    });
+  }
+
+  //===--- products ---===//
+
+  void consume() {
+    RingPosition start = ring.start(), sumStart = sums.start();
+    Value zero = g.i32(0);
+    // Positions in both rings, the step that this warp starts the next tile with, and the number of the tile modulo the
+    // warps.
+    Values inits{start.stage, start.parity, sumStart.stage, sumStart.parity, warp, zero};
+    forPasses(inits, [&](const ExpertPass &pass, Value firstTile, Value endTile, ValueRange carried) {
+      // The rows of the pass before are not needed any more.
+      g.barrier(consumerBarrier, consumerThreads);
+      stageInputs(pass);
+      g.barrier(consumerBarrier, consumerThreads);
+      // Lanes of columns that nobody has read the last one.
+      Value column = g.min(g.div(lane, 4), g.sub(g.mul(pass.count, shape.terms), 1));
+      inputs = g.advance(g.shared(shape.inputStart()), g.mul(g.add(g.mul(column, 4), g.rem(lane, 4)), laneBytes), g.i8());
+      return g.loop(firstTile, endTile, g.i32(1), carried, [&](Value tile, ValueRange carried) {
+        return multiplyTile(pass, tile, carried);
+      });
+    });
+  }
+
+  Values multiplyTile(const ExpertPass &pass, Value tile, ValueRange carried) {
+    RingPosition position{carried[0], carried[1]}, sumPosition{carried[2], carried[3]};
+    Value first = carried[4], turn = carried[5];
+    // Two sets of sums, so that instructions need not wait for each other.
+    Values partial(8, g.f32(0));
+    for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+      ring.waitFull(position);
+      Value start = stageStart(position.stage);
+      partial = g.loop(first, g.i32(shape.steps()), g.i32(consumers), partial,
+                       [&](Value step, ValueRange partial) { return multiplyStep(start, step, chunk, partial); });
+      // Steps go on in turn in the next stage.
+      Value done = g.mul(g.ceilDiv(g.max(g.sub(g.i32(shape.steps()), first), 0), consumers), consumers);
+      first = g.sub(g.add(first, done), shape.steps());
+      g.warpBarrier();
+      g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(position.stage)); });
+      position = ring.next(position);
+    }
+    for (int64_t i = 0; i < 4; ++i)
+      partial[i] = g.add(partial[i], partial[4 + i]);
+    partial.resize(4);
+
+    sums.waitEmpty(sumPosition);
+    Value place = g.add(g.mul(sumPosition.stage, sumBytes), g.mul(lane, 16));
+    Value slots = g.advance(g.shared(shape.sumStart()), place, g.i8());
+    g.storeRaw(vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.f32()), partial),
+               g.advance(slots, g.mul(warp, 32 * 16), g.i8()));
+    g.warpBarrier();
+    g.ifThen(g.eq(lane, 0), [&] { arrive(g, sums.full(sumPosition.stage)); });
+    g.ifThen(g.eq(turn, warp), [&] { finishTile(pass, tile, sumPosition, slots); });
+    Value next = g.add(turn, 1);
+    next = g.select(g.eq(next, consumers), g.i32(0), next);
+    sumPosition = sums.next(sumPosition);
+    return {position.stage, position.parity, sumPosition.stage, sumPosition.parity, first, next};
+  }
+
+  /// Number of the 16 bytes of a row that the lane has in a step: of a group of 32 weights, or of 8. Past the end of k,
+  /// where x is 0, that of the last one.
+  Value getPiece(Value step) {
+    Value piece = g.add(g.mul(step, 4), g.rem(lane, 4));
+    bool isWhole = shape.chunkDepth() % shape.stepDepth() == 0;
+    return isWhole ? piece : g.min(piece, shape.codeBytes() / laneBytes - 1);
+  }
+
+  /// Row of the tile: the lane has two, 8 apart.
+  Value getRow(int64_t half) { return g.add(g.div(lane, 4), 8 * half); }
+
+  Values loadWords(Value pointer) {
+    Value four = g.loadRaw(pointer, g.vectorOf(4, g.i32()));
+    Values words;
+    for (int64_t i = 0; i < 4; ++i)
+      words.push_back(vector::ExtractOp::create(g.b, g.loc, four, ArrayRef<int64_t>{i}));
+    return words;
+  }
+
+  /// partial + the products of a step.
+  Values multiplyStep(Value start, Value step, int64_t chunk, ValueRange partial) {
+    Value piece = getPiece(step), scales[2];
+    Values words[2];
+    for (int64_t half = 0; half < 2; ++half) {
+      Value at = g.add(g.mul(getRow(half), shape.rowStride()), g.mul(piece, laneBytes));
+      words[half] = loadWords(g.advance(start, at, g.i8()));
+      if (!shape.mxfp4)
+        continue;
+      at = g.add(g.add(g.mul(getRow(half), shape.scaleBytes()), piece), shape.scaleStart());
+      scales[half] = g.zeroExtend(g.loadRaw(g.advance(start, at, g.i8()), g.i8()), g.i32());
+    }
+    Value run = g.add(g.mul(step, shape.runs()), chunk * shape.steps() * shape.runs());
+    Value input = g.advance(inputs, g.mul(run, columns * 4 * laneBytes), g.i8());
+    if (!shape.mxfp4) {
+      Values x = loadWords(input);
+      return multiplyRun(words[0], words[1], x, partial);
+    }
+    auto multiplyCodes = [&](function_ref<Value(Value pair, int64_t half)> scale) {
+      Values next(partial);
+      for (int64_t i = 0; i < 4; ++i) {
+        Values x = loadWords(g.advance(input, i * columns * 4 * laneBytes, g.i8())), weights[2];
+        for (int64_t half = 0; half < 2; ++half)
+          for (Value pair : placeCodes(g, words[half][i]))
+            weights[half].push_back(scale(pair, half));
+        next = multiplyRun(weights[0], weights[1], x, next);
+      }
+      return next;
+    };
+    Value isPlain = g.eq(g.ballot(g.gt(g.max(scales[0], scales[1]), maxPlainScale)), 0);
+    return g.ifThenElse(
+        isPlain,
+        [&] {
+          Value factors[2] = {getPlainFactor(g, scales[0]), getPlainFactor(g, scales[1])};
+          return multiplyCodes([&](Value pair, int64_t half) { return multiplyPairs(g, pair, factors[half]); });
+        },
+        [&] {
+          std::pair<Value, Value> factors[2] = {getFactors(g, scales[0]), getFactors(g, scales[1])};
+          return multiplyCodes([&](Value pair, int64_t half) {
+            return multiplyPairs(g, multiplyPairs(g, pair, factors[half].first), factors[half].second);
+          });
+        });
+  }
+
+  /// Two products of 16 k: four pairs of each lane for its two rows and its column.
+  Values multiplyRun(ArrayRef<Value> low, ArrayRef<Value> high, ArrayRef<Value> x, ValueRange partial) {
+    Values next(partial);
+    for (int64_t i = 0; i < 2; ++i) {
+      Values a{low[2 * i], high[2 * i], low[2 * i + 1], high[2 * i + 1]};
+      Values sum = k3::multiplyStep(g, a, {x[2 * i], x[2 * i + 1]}, partial.slice(4 * i, 4));
+      llvm::copy(sum, next.begin() + 4 * i);
+    }
+    return next;
+  }
+
+  //===--- results ---===//
+
+  /// Adds the warps' sums of a tile and stores what comes out. By one warp.
+  void finishTile(const ExpertPass &pass, Value tile, const RingPosition &position, Value slots) {
+    // The places of this lane's results, while others may still be at work.
+    int64_t rows = shape.matrixRows(), results = rows * shape.rowsPerPass / 32;
+    Value local = g.rem(lane, rows);
+    struct Result {
+      Value column, isStored, pointer;
+    };
+    SmallVector<Result> stored;
+    for (int64_t i = 0; i < std::max<int64_t>(results, 1); ++i) {
+      Value row = g.add(g.div(lane, rows), i * (32 / rows));
+      Value isStored = g.lt(row, pass.count);
+      Value known = g.min(row, g.sub(pass.count, 1));
+      Values at = product.place(g, g.add(pass.begin, known)).output;
+      at.push_back(g.add(g.mul(tile, rows), local));
+      stored.push_back({g.mul(known, shape.terms), isStored, g.element(product.out, at)});
+    }
+    sums.waitFull(position);
+    Values sum;
+    for (int64_t w = 0; w < consumers; ++w) {
+      Values part = g.loadFloats(g.advance(slots, w * 32 * 16, g.i8()), g.f32(), 4);
+      for (int64_t i = 0; i < 4; ++i)
+        w == 0 ? sum.push_back(part[i]) : (void)(sum[i] = g.add(sum[i], part[i]));
+    }
+    g.warpBarrier();
+    // As a matrix [16][8] in the place of the first warp's sums.
+    Value matrix = g.advance(g.shared(shape.sumStart()), g.mul(position.stage, sumBytes), g.i8());
+    auto element = [&](Value row, Value column) { return g.advance(matrix, g.add(g.mul(row, columns), column), g.f32()); };
+    for (int64_t half = 0; half < 2; ++half) {
+      Value pair = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(2, g.f32()),
+                                                  ValueRange{sum[2 * half], sum[2 * half + 1]});
+      g.storeRaw(pair, element(getRow(half), g.mul(g.rem(lane, 4), 2)));
+    }
+    g.warpBarrier();
+    auto read = [&](Value row, Value column) {
+      // Small terms first.
+      Value value = g.loadRaw(element(row, g.add(column, shape.terms - 1)), g.f32());
+      for (int64_t term = shape.terms - 2; term >= 0; --term)
+        value = g.add(value, g.loadRaw(element(row, g.add(column, term)), g.f32()));
+      return value;
+    };
+    for (const Result &result : stored) {
+      Value value = read(local, result.column);
+      if (product.gated)
+        value = product.activate(g, value, read(g.add(local, rows), result.column));
+      g.ifThen(result.isStored, [&] {
+        Type type = product.outputType();
+        Value stored = value;
+        if (product.accumulates)
+          stored = g.add(g.loadFloats(result.pointer, type, 1)[0], stored);
+        g.storeFloats(stored, result.pointer, type);
+      });
+    }
+    g.warpBarrier();
+    g.ifThen(g.eq(lane, 0), [&] { arrive(g, sums.empty(position.stage)); });
+  }
+
+  const GpuBuilder &g;
+  const ExpertProduct &product;
+  StreamShape shape;
+  Ring ring, sums;
+  std::optional<ExpertSchedule> schedule;
+  Value lane, warp, passes, tilesPerPass, begin, end, firstPass, lastPass;
+  /// The lane's first run of x.
+  Value inputs;
+};
+
+} // namespace
+
+static LogicalResult emitStream(const GpuBuilder &g, Operation *op, const ExpertProduct &product,
+                                const GpuTarget &target) {
+  std::optional<StreamShape> shape = StreamShape::of(product, target);
+  if (!shape)
+    return op->emitOpError("cannot be emitted with the strategy 'stream'");
+  StreamEmitter(g, product, *shape).emit();
+  return success();
+}
+
+LogicalResult k3::emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target) {
+  GpuBuilder g(b, op->getLoc(), target, config);
+  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
+    return emitStream(g, op, ExpertProduct(contract), target);
+  return emitStream(g, op, ExpertProduct(cast<MxContractOp>(op)), target);
+}

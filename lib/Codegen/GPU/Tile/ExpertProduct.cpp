@@ -1,0 +1,80 @@
+//===- ExpertProduct.cpp - products with stored matrices, of experts or not -*- C++ -*-===//
+// Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "lib/Codegen/GPU/Tile/ExpertProduct.h"
+#include "lib/Codegen/Common/Kernels.h"
+
+using namespace mlir;
+using namespace mlir::k3;
+
+static bool isBf16(Value value) { return getElementTypeOrSelf(value.getType()).isBF16(); }
+
+/// `bf16_x`, which not every product has.
+static bool roundsInputs(Operation *op) {
+  std::optional<Attribute> rounds = op->getInherentAttr("bf16_x");
+  return rounds && *rounds;
+}
+
+ExpertProduct::ExpertProduct(MoeGroupedContractOp op)
+    : features(getStaticNamedDim(op, "n")), depth(getStaticNamedDim(op, "kx")), mxfp4(op.getScale() != nullptr),
+      gated(op.getUpWeight() != nullptr), roundsInput(roundsInputs(op) || isBf16(op.getX())), x(op.getX()),
+      out(op.getOut()), offsets(op.getOffsets()), perm(op.getPerm()), weights{op.getWeight(), op.getUpWeight()},
+      scales{op.getScale(), op.getUpScale()} {
+  int64_t bounds = getStaticNamedDim(op, "E1");
+  experts = ShapedType::isDynamic(bounds) ? -1 : bounds - 1;
+  if (gated) {
+    activation = *op.getActivation();
+    beta = op.getBeta().convertToDouble();
+    linearBeta = op.getLinearBeta().convertToDouble();
+  }
+}
+
+ExpertProduct::ExpertProduct(MxContractOp op)
+    : features(getStaticNamedDim(op, "n")), depth(getStaticNamedDim(op, "k")), mxfp4(true),
+      accumulates(op.getAccumulate()), roundsInput(roundsInputs(op) || isBf16(op.getX())), x(op.getX()),
+      out(op.getOut()), weights{op.getWeight(), Value()}, scales{op.getScale(), Value()} {}
+
+bool ExpertProduct::hasPlainWeights() const {
+  return llvm::all_of(ArrayRef<Value>{weights[0], weights[1], scales[0], scales[1]},
+                      [](Value value) { return !value || isa<BlockArgument>(value); });
+}
+
+Value ExpertProduct::countRows(const GpuBuilder &g) const {
+  Value tokens = g.dim(x, 0);
+  return perm ? g.mul(tokens, g.dim(perm, 1)) : tokens;
+}
+
+Value ExpertProduct::rowOf(const GpuBuilder &g, Value matrix, Value expert, Value row) const {
+  if (!expert)
+    return g.element(matrix, {row});
+  auto argument = cast<BlockArgument>(matrix);
+  if (!g.kernel().getArgAttr(argument.getArgNumber(), expertGroupAttrName))
+    return g.element(matrix, {expert, row});
+  int64_t width = GpuBuilder::staticDim(matrix, 2);
+  return g.advance(g.expert(matrix, expert), g.mul(g.toI64(row), width), g.elementType(matrix));
+}
+
+Value ExpertProduct::weightRow(const GpuBuilder &g, int64_t matrix, Value expert, Value row) const {
+  return rowOf(g, weights[matrix], expert, row);
+}
+Value ExpertProduct::scaleRow(const GpuBuilder &g, int64_t matrix, Value expert, Value row) const {
+  return rowOf(g, scales[matrix], expert, row);
+}
+
+ExpertProduct::Place ExpertProduct::place(const GpuBuilder &g, Value row) const {
+  if (!perm)
+    return {{row}, {row}};
+  int64_t choices = GpuBuilder::staticDim(perm, 1);
+  Value count = ShapedType::isDynamic(choices) ? g.dim(perm, 1) : g.i32(choices);
+  Value slot = g.load(perm, {g.div(row, count), g.rem(row, count)}, true);
+  Value token = g.div(slot, count), choice = g.rem(slot, count);
+  Place place{{token}, {token, choice}};
+  if (cast<MemRefType>(x.getType()).getRank() == 3)
+    place.input.push_back(choice);
+  return place;
+}
+
+Value ExpertProduct::activate(const GpuBuilder &g, Value first, Value second) const {
+  return gated ? g.glu(activation, beta, linearBeta, first, second) : first;
+}
