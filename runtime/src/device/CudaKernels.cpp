@@ -40,9 +40,9 @@ Status CudaKernels::load(const Artifact &artifact) {
       return withPath(status);
   }
   for (uint32_t i = 0; index.kernels() && i < index.kernels()->size(); ++i) {
-    kernels.emplace_back();
+    kernels.push_back(nullptr);
     if (index.kernels()->Get(i)->launch())
-      if (Status status = loadKernel(*index.kernels()->Get(i)); !status.ok())
+      if (Status status = loadKernel(*index.kernels()->Get(i), kernels.back()); !status.ok())
         return withPath(status);
   }
   return Status();
@@ -112,44 +112,39 @@ Status CudaKernels::loadModule(const Artifact &artifact, uint32_t number) {
                    device.api().describe(result).c_str());
 }
 
-Status CudaKernels::loadKernel(const schema::Kernel &encoded) {
+Status CudaKernels::loadKernel(const schema::Kernel &encoded, CudaFunction &function) {
   const CudaApi &cuda = device.api();
   const schema::Launch &launch = *encoded.launch();
-  Kernel &kernel = kernels.back();
   auto bad = [&](CudaResult result, const char *what) {
     return makeError(K3RT_BAD_ARTIFACT, "kernel %s: %s: %s", textOf(encoded.name()).c_str(), what,
                      cuda.describe(result).c_str());
   };
-  CudaResult result = cuda.moduleGetFunction(&kernel.function, modules[encoded.executable()], launch.entry()->c_str());
+  CudaResult result = cuda.moduleGetFunction(&function, modules[encoded.executable()], launch.entry()->c_str());
   if (result == CudaResult::notFound)
     return makeError(K3RT_BAD_ARTIFACT, "kernel %s: there is no %s in its cubin", textOf(encoded.name()).c_str(),
                      textOf(launch.entry()).c_str());
   if (result != CudaResult::success)
     return bad(result, "cannot be found");
-  if (result = cuda.funcLoad(kernel.function); result != CudaResult::success)
+  if (result = cuda.funcLoad(function); result != CudaResult::success)
     return bad(result, "cannot be loaded");
   int mostThreads = 0;
-  if (result = cuda.funcGetAttribute(&mostThreads, CudaFunctionAttribute::maxThreadsPerBlock, kernel.function);
+  if (result = cuda.funcGetAttribute(&mostThreads, CudaFunctionAttribute::maxThreadsPerBlock, function);
       result != CudaResult::success)
     return bad(result, "does not tell its threads");
   if (launch.threads() > uint32_t(std::max(mostThreads, 0)))
     return makeError(K3RT_BAD_ARTIFACT, "kernel %s: %u threads, its code can have %d", textOf(encoded.name()).c_str(),
                      launch.threads(), mostThreads);
   if (launch.dynamic_shared_bytes() != 0)
-    if (result = cuda.funcSetAttribute(kernel.function, CudaFunctionAttribute::maxDynamicSharedBytes,
+    if (result = cuda.funcSetAttribute(function, CudaFunctionAttribute::maxDynamicSharedBytes,
                                        int(launch.dynamic_shared_bytes()));
         result != CudaResult::success)
       return bad(result,
                  formatText("cannot have %u bytes of dynamic shared memory", launch.dynamic_shared_bytes()).c_str());
   constexpr uint32_t portableCluster = 8;
   if (launch.cluster() > portableCluster)
-    if (result = cuda.funcSetAttribute(kernel.function, CudaFunctionAttribute::nonPortableClusterSizeAllowed, 1);
+    if (result = cuda.funcSetAttribute(function, CudaFunctionAttribute::nonPortableClusterSizeAllowed, 1);
         result != CudaResult::success)
       return bad(result, "cannot have large clusters");
-  // The driver reads as many parameters as the code has, whatever it is given.
-  size_t offset = 0, bytes = 0;
-  while (cuda.funcGetParamInfo(kernel.function, kernel.parameterBytes.size(), &offset, &bytes) == CudaResult::success)
-    kernel.parameterBytes.push_back(bytes);
   return Status();
 }
 

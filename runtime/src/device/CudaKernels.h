@@ -26,23 +26,16 @@ public:
   Status load(const Artifact &artifact);
 
   /// By its ordinal in the artifact; null for a kernel that is not for a GPU.
-  CudaFunction function(uint32_t kernel) const { return kernels[kernel].function; }
-  /// Bytes of its parameters, in order.
-  const std::vector<size_t> &parameterBytes(uint32_t kernel) const { return kernels[kernel].parameterBytes; }
+  CudaFunction function(uint32_t kernel) const { return kernels[kernel]; }
 
 private:
-  struct Kernel {
-    CudaFunction function = nullptr;
-    std::vector<size_t> parameterBytes;
-  };
-
   Status checkChips(const k3::artifact::Artifact &index) const;
   Status loadModule(const Artifact &artifact, uint32_t number);
-  Status loadKernel(const k3::artifact::Kernel &encoded);
+  Status loadKernel(const k3::artifact::Kernel &encoded, CudaFunction &function);
 
   CudaDevice &device;
   std::vector<CudaModule> modules; ///< per executable; null for one that is not for a GPU
-  std::vector<Kernel> kernels;
+  std::vector<CudaFunction> kernels;
 };
 
 } // namespace k3rt

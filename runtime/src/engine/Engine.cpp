@@ -84,22 +84,35 @@ Status Engine::openDevice() {
   return Status();
 }
 
+/// What the driver allocates by itself: graphs, and stacks for as many threads as
+/// the GPU can run at a time.
+static uint64_t driverBytes(const schema::Artifact &index,
+                            const Device::Processor &gpu) {
+  constexpr uint64_t graphs = uint64_t(128) << 20;
+  constexpr uint64_t threads = 2048; // of a multiprocessor
+  uint64_t stack = 0;
+  if (index.kernels())
+    for (const auto *kernel : *index.kernels())
+      if (kernel->launch())
+        stack = std::max<uint64_t>(stack, kernel->launch()->stack_bytes());
+  return graphs + stack * threads * gpu.multiprocessors;
+}
+
 /// Before anything large is read or allocated.
 Status Engine::checkRoom() {
   if (device->isHost())
     return Status();
-  // For what the driver allocates: graphs, kernels' local memory.
-  constexpr uint64_t driverBytes = uint64_t(64) << 20;
+  uint64_t needed =
+      memory.total() + driverBytes(file.index(), device->processor());
   Device::Memory now = device->memory();
-  if (memory.total() + driverBytes <= now.free)
+  if (needed <= now.free)
     return Status();
   return makeError(
       K3RT_OUT_OF_MEMORY,
       "%s has %llu of %llu bytes free, but %u sequences of %llu tokens need "
       "%llu (%s)",
       device->name(), Word(now.free), Word(now.total), memory.slots,
-      Word(memory.maxContext), Word(memory.total() + driverBytes),
-      memory.parts().c_str());
+      Word(memory.maxContext), Word(needed), memory.parts().c_str());
 }
 
 Status Engine::openPrefixCache() {

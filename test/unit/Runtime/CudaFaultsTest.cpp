@@ -123,6 +123,9 @@ TEST_F(CudaFaultsTest, Code) {
           "MODEL: kernel 'chunk_sums': there is no 'toy_sum' in its cubin");
   refuses(changed([](Model &m) { m.index.kernels[2]->launch->entry = "toy_embed"; }), K3RT_BAD_ARTIFACT,
           "MODEL: kernel 'chunk_sums' takes 6 parameters, but is given 8 (layer 0, dispatch 'do_chunk_sums')");
+  refuses(changed([](Model &m) { m.index.kernels[0]->launch->entry = "toy_head"; }), K3RT_BAD_ARTIFACT,
+          "MODEL: kernel 'embed' takes more than the 6 parameters that it is given (outside layers, dispatch 'do_embed')",
+          [](auto &o) { o.poison = 1; });
   refuses(changed([](Model &m) {
             m.index.kernels[2]->launch->tensor_maps.push_back(std::make_unique<k3::artifact::TensorMapT>());
             m.index.kernels[2]->launch->tensor_maps[0]->box = {4};
@@ -158,7 +161,9 @@ TEST_F(CudaFaultsTest, NotEnoughMemory) {
   plan.size = sizeof(plan);
   char error[400];
   ASSERT_EQ(k3rt_plan_open(model.c_str(), 0, &wanted, &plan, error, sizeof(error)), K3RT_OK) << error;
-  uint64_t total = fake.settings.totalBytes, margin = 64 << 20;
+  // Beside the plan: 128 MiB for the driver, and the stacks of all threads.
+  model = changed([](Model &m) { m.index.kernels[3]->launch->stack_bytes = 16; });
+  uint64_t total = fake.settings.totalBytes, margin = (128 << 20) + 16 * 2048 * 132;
   auto three = [](auto &o) { o.max_sequences = 3; };
   fake.settings.usedByOthers = total - margin - plan.total_bytes + 1;
   refuses(model, K3RT_OUT_OF_MEMORY,
