@@ -5,7 +5,8 @@
 // A libcuda.so.1 with what the runtime uses of the driver API. Its memory is the
 // host's, but nobody can touch it outside of a call; what goes into a stream
 // happens as late as the API allows; kernels are the toy model's, looked up by
-// the names in a "cubin" (see cubinText). Misuse is an error code, as with a
+// the names in a "cubin" (see cubinText). Kernels of a real cubin do nothing, but
+// their launches are looked at all the same. Misuse is an error code, as with a
 // real driver, and is written down.
 //===----------------------------------------------------------------------===//
 #ifndef K3_TEST_RUNTIME_FAKECUDA_H
@@ -29,6 +30,7 @@ struct Settings {
   int major = 9, minor = 0;
   uint64_t totalBytes = uint64_t(256) << 20; ///< of the heap, at most 1 GiB
   uint64_t usedByOthers = 0;
+  uint8_t freshByte = 0xff; ///< what new memory holds: NaN
   /// The call number `failingCall` from now on (counted from 1) ends with `failure`; 0 = none. After `lastsForever` all
   /// later ones do, too.
   uint64_t failingCall = 0;
