@@ -56,7 +56,8 @@ RandomWeights::Recipe RandomWeights::recipeOf(const schema::Weight &weight) {
   case schema::DType::I8:
   case schema::DType::U8:
     recipe.fill = has("scale") ? Fill::scales : Fill::codes;
-    recipe.scale = scaleFor(double(inFeatures) * mxBlock);
+    if (recipe.fill == Fill::scales)
+      recipe.scale = scaleFor(double(inFeatures) * mxBlock);
     break;
   case schema::DType::F32:
   case schema::DType::BF16:
@@ -65,7 +66,7 @@ RandomWeights::Recipe RandomWeights::recipeOf(const schema::Weight &weight) {
     if (has("A_log") || has("bias"))
       recipe.limit = float(smallValue);
     else if (isVector && has("norm"))
-      recipe.fill = Fill::ones;
+      recipe = {Fill::ones, weight.dtype()};
     else if (isVector)
       recipe.limit = float(smallValue);
     break;
@@ -108,10 +109,9 @@ template <typename Make> static void writeWords(char *out, uint64_t bytes, uint6
   }
 }
 
-void RandomWeights::write(size_t number, uint64_t begin, uint64_t bytes, char *out) const {
-  const Tensor &tensor = tensors[number];
-  const Recipe &recipe = tensor.recipe;
-  uint64_t key = tensor.key, position = begin / 8;
+void RandomWeights::writeBlock(size_t block, uint64_t begin, uint64_t bytes, char *out) const {
+  const Recipe &recipe = recipes[block];
+  uint64_t key = recipe.key, position = begin / 8;
   bool isFloat = recipe.dtype == schema::DType::F32;
   switch (recipe.fill) {
   case Fill::zeros:
@@ -140,6 +140,33 @@ void RandomWeights::write(size_t number, uint64_t begin, uint64_t bytes, char *o
 // Tensors
 //===----------------------------------------------------------------------===//
 
+uint64_t RandomWeights::pieceOffset(size_t tensor, uint64_t piece) const {
+  constexpr uint64_t places = (blockBytes - pieceBytes) / bufferAlignment + 1;
+  return randomWord(tensors[tensor].key, piece) % places * bufferAlignment;
+}
+
+void RandomWeights::write(size_t tensor, uint64_t begin, uint64_t bytes, char *out) const {
+  while (bytes != 0) {
+    uint64_t inPiece = begin % pieceBytes, count = std::min(bytes, pieceBytes - inPiece);
+    writeBlock(blockOf(tensor), pieceOffset(tensor, begin / pieceBytes) + inPiece, count, out);
+    begin += count;
+    out += count;
+    bytes -= count;
+  }
+}
+
+size_t RandomWeights::addRecipe(Recipe recipe, uint64_t seed) {
+  uint32_t limit;
+  memcpy(&limit, &recipe.limit, sizeof(limit));
+  uint64_t kind = uint64_t(recipe.fill) | uint64_t(recipe.dtype) << 8 | uint64_t(recipe.scale) << 16;
+  recipe.key = mix(mix(seed) + (kind << 32 | limit));
+  auto found =
+      std::find_if(recipes.begin(), recipes.end(), [&](const Recipe &other) { return other.key == recipe.key; });
+  if (found == recipes.end())
+    found = recipes.insert(recipes.end(), recipe);
+  return size_t(found - recipes.begin());
+}
+
 RandomWeights::RandomWeights(const schema::Artifact &index, uint64_t seed) {
   if (!index.weights())
     return;
@@ -147,7 +174,7 @@ RandomWeights::RandomWeights(const schema::Artifact &index, uint64_t seed) {
     std::string_view name = nameOf(*weight);
     uint64_t weightKey = mix(seed) ^ hashBytes(name.data(), name.size());
     Tensor tensor;
-    tensor.recipe = recipeOf(*weight);
+    tensor.recipe = addRecipe(recipeOf(*weight), seed);
     tensor.bytes = tensorBytes(*weight);
     for (uint32_t expert = 0; expert < tensorCount(*weight); ++expert) {
       tensor.key = mix(weightKey + expert);

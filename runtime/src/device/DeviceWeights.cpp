@@ -5,6 +5,8 @@
 #include "runtime/src/device/DeviceWeights.h"
 #include "runtime/src/artifact/WeightTensors.h"
 
+#include <algorithm>
+
 namespace k3rt {
 
 namespace schema = k3::artifact;
@@ -57,12 +59,53 @@ Status DeviceWeights::upload(const schema::Artifact &index, const WeightStore &s
   });
 }
 
+static void copyPieces(const RandomWeights &random, size_t tensor, char *to, const char *block, Device &device) {
+  uint64_t bytes = random.size(tensor);
+  for (uint64_t begin = 0; begin < bytes; begin += RandomWeights::pieceBytes)
+    device.copy(to + begin, block + random.pieceOffset(tensor, begin / RandomWeights::pieceBytes),
+                std::min(bytes - begin, RandomWeights::pieceBytes));
+}
+
+/// Each block is sent once, and what is cut out of it is copied on the device, unless the tensors themselves are not much
+/// more.
 Status DeviceWeights::generate(const schema::Artifact &index, uint64_t seed, Device &device, const Progress &progress) {
   RandomWeights random(index, seed);
-  return place(index, device, progress, [&](char *to, uint32_t, uint32_t, uint64_t tensor) {
-    device.uploadMade(to, random.size(tensor),
-                      [&](char *out, uint64_t begin, uint64_t count) { random.write(tensor, begin, count, out); });
-  });
+  struct Part {
+    char *to;
+    size_t tensor;
+  };
+  std::vector<std::vector<Part>> blocks(random.numBlocks());
+  std::vector<uint64_t> totals(random.numBlocks());
+  K3RT_RETURN_IF_ERROR(place(index, device, Progress(), [&](char *to, uint32_t, uint32_t, uint64_t tensor) {
+    size_t block = random.blockOf(tensor);
+    blocks[block].push_back({to, tensor});
+    totals[block] += random.size(tensor);
+  }));
+  uint64_t done = 0, total = 0;
+  for (uint64_t bytes : totals)
+    total += bytes;
+  DeviceBuffer source;
+  for (size_t block = 0; block < blocks.size(); ++block) {
+    bool copies = totals[block] > 2 * RandomWeights::blockBytes;
+    if (copies) {
+      if (!source.data())
+        K3RT_RETURN_IF_ERROR(source.allocate(device, RandomWeights::blockBytes, "random values"));
+      device.uploadMade(source.data(), source.size(), [&](char *out, uint64_t begin, uint64_t count) {
+        random.writeBlock(block, begin, count, out);
+      });
+    }
+    for (const Part &part : blocks[block]) {
+      uint64_t bytes = random.size(part.tensor);
+      if (copies)
+        copyPieces(random, part.tensor, part.to, source.data(), device);
+      else
+        device.uploadMade(part.to, bytes, [&](char *out, uint64_t begin, uint64_t count) {
+          random.write(part.tensor, begin, count, out);
+        });
+      progress(done += bytes, total);
+    }
+  }
+  return device.finish();
 }
 
 } // namespace k3rt

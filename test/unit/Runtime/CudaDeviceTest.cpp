@@ -4,7 +4,9 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/device/CudaDevice.h"
 #include "runtime/src/artifact/Artifact.h"
+#include "runtime/src/artifact/WeightTensors.h"
 #include "runtime/src/base/DeviceName.h"
+#include "runtime/src/device/DeviceWeights.h"
 #include "runtime/src/device/HostDevice.h"
 #include "runtime/src/state/StatePool.h"
 #include "test/unit/Runtime/CudaTest.h"
@@ -207,6 +209,62 @@ TEST_F(CudaDeviceTest, PoolsAgreeWithTheCpu) {
   EXPECT_TRUE(found[0] == found[1]);
   EXPECT_NE(found[0].find(bytesFrom(1, 48)), std::string::npos);
   EXPECT_EQ(found[0].substr(found[0].size() - 100), std::string(100, '\xff'));
+}
+
+// More bytes than are sent; the values are those that the host makes.
+TEST_F(CudaDeviceTest, RandomWeightsAreCopiedOnTheDevice) {
+  namespace schema = k3::artifact;
+  schema::ArtifactT index;
+  auto add = [&](const char *name, schema::DType dtype, std::vector<int64_t> shape, bool experts) {
+    auto weight = std::make_unique<schema::WeightT>();
+    weight->name = name;
+    weight->dtype = dtype;
+    weight->shape = std::move(shape);
+    weight->is_expert_group = experts;
+    index.weights.push_back(std::move(weight));
+  };
+  add("norm.weight", schema::DType::F32, {100}, false);
+  add("experts.{E}.weight", schema::DType::BF16, {3, 1500, 1024}, true);
+  add("lm_head.weight", schema::DType::BF16, {35000, 1024}, false);
+  add("narrow.weight", schema::DType::BF16, {1000, 300}, false);
+  flatbuffers::FlatBufferBuilder builder;
+  schema::FinishArtifactBuffer(builder, schema::Artifact::Pack(builder, &index));
+  const schema::Artifact &packed = *schema::GetArtifact(builder.GetBufferPointer());
+  std::vector<std::pair<uint64_t, uint64_t>> progress;
+  {
+    DeviceWeights weights;
+    Progress note = {[](void *user, uint64_t done, uint64_t total) {
+                       static_cast<decltype(progress) *>(user)->push_back({done, total});
+                     },
+                     &progress};
+    Status status = weights.generate(packed, 9, device, note);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(device.memory().allocated, deviceWeightBytes(packed)) << "what was sent is given back";
+    RandomWeights random(packed, 9);
+    const void *table[3] = {};
+    device.download(table, weights.addresses()[1], sizeof(table));
+    ASSERT_TRUE(device.finish().ok());
+    const void *const tensors[] = {weights.addresses()[0], table[0], table[1], table[2], weights.addresses()[2],
+                                   weights.addresses()[3]};
+    ASSERT_EQ(random.count(), std::size(tensors));
+    for (size_t i = 0; i < std::size(tensors); ++i) {
+      std::string have(random.size(i), '\0'), want = have;
+      device.download(have.data(), tensors[i], have.size());
+      ASSERT_TRUE(device.finish().ok());
+      random.write(i, 0, want.size(), want.data());
+      EXPECT_TRUE(have == want) << i;
+    }
+    // Nine pieces of the head, one of each expert; three tensors are too small for that.
+    EXPECT_EQ(calls("cuMemcpyDtoDAsync_v2"), 12u);
+  }
+  ASSERT_EQ(progress.size(), 6u);
+  EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
+  EXPECT_EQ(progress.back().first, progress.back().second);
+
+  // Together with the values to copy they do not fit.
+  fake.settings.usedByOthers = fake.settings.totalBytes - deviceWeightBytes(packed) - (1 << 20);
+  DeviceWeights weights;
+  EXPECT_EQ(weights.generate(packed, 9, device, Progress()).code(), K3RT_OUT_OF_MEMORY);
 }
 
 } // namespace

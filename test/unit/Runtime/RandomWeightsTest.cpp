@@ -187,6 +187,49 @@ TEST(RandomWeights, DependOnSeedAndNameAlone) {
   EXPECT_GE(progressed.total, 1100u * 1001 * 6);
 }
 
+// A tensor is put together from pieces of one block, which it shares with those that are made alike alone.
+TEST(RandomWeights, TensorsAreCutOutOfBlocks) {
+  using k3rt::RandomWeights;
+  constexpr int64_t width = 1024;
+  ArtifactT index;
+  addWeight(index, "a.weight", DType::BF16, {5000, width});
+  addWeight(index, "b.weight", DType::BF16, {70, width});
+  addWeight(index, "narrow.weight", DType::BF16, {70, width / 2});
+  addWeight(index, "wide.weight", DType::F32, {70, width});
+  addWeight(index, "w.weight_packed", DType::U8, {7, width});
+  addWeight(index, "w.weight_scale", DType::U8, {7, width});
+  addWeight(index, "v.weight_packed", DType::U8, {7, width / 2});
+  flatbuffers::FlatBufferBuilder builder;
+  FinishArtifactBuffer(builder, Artifact::Pack(builder, &index));
+  const Artifact &packed = *GetArtifact(builder.GetBufferPointer());
+  RandomWeights random(packed, 7), other(packed, 8);
+  EXPECT_EQ(random.blockOf(0), random.blockOf(1));
+  EXPECT_EQ(random.blockOf(4), random.blockOf(6)) << "codes are codes at every width";
+  EXPECT_EQ(random.numBlocks(), 5u);
+  std::string block(RandomWeights::blockBytes, '\0'), otherBlock = block;
+  random.writeBlock(random.blockOf(0), 0, block.size(), block.data());
+  other.writeBlock(other.blockOf(0), 0, block.size(), otherBlock.data());
+  EXPECT_FALSE(block == otherBlock);
+  for (size_t tensor : {0, 1}) {
+    std::string values(random.size(tensor), '\0'), want;
+    random.write(tensor, 0, values.size(), values.data());
+    for (uint64_t begin = 0; begin < values.size(); begin += RandomWeights::pieceBytes) {
+      uint64_t offset = random.pieceOffset(tensor, begin / RandomWeights::pieceBytes);
+      EXPECT_EQ(offset % 64, 0u);
+      EXPECT_LE(offset, RandomWeights::blockBytes - RandomWeights::pieceBytes);
+      want += block.substr(offset, std::min(RandomWeights::pieceBytes, values.size() - begin));
+    }
+    EXPECT_TRUE(values == want) << tensor;
+    // In the middle of two pieces.
+    std::string part(64, '\0');
+    uint64_t begin = tensor == 0 ? RandomWeights::pieceBytes - 24 : 1000;
+    random.write(tensor, begin, part.size(), part.data());
+    EXPECT_EQ(part, want.substr(begin, part.size()));
+  }
+  EXPECT_NE(random.pieceOffset(0, 0), random.pieceOffset(0, 1));
+  EXPECT_NE(random.pieceOffset(0, 0), random.pieceOffset(1, 0));
+}
+
 TEST(RandomWeights, TooMany) {
   ArtifactT index;
   for (const char *name : {"a", "b"})
