@@ -53,6 +53,8 @@ enum class CudaFunctionAttribute : int {
 enum class CudaCaptureMode : int { global = 0, threadLocal = 1, relaxed = 2 };
 constexpr unsigned cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDisableTiming = 2;
+/// In a capture: the graph records the event for those outside of it.
+constexpr unsigned cudaEventRecordExternal = 1;
 
 enum class CudaTensorMapType : int { u8 = 0, i32 = 3, f32 = 7, bf16 = 9 };
 enum class CudaTensorMapInterleave : int { none = 0 };

@@ -203,9 +203,10 @@ Status CudaExecutor::run(const Program &program, bool withLogits, RunObserver *)
   bool decodes = program.encoded().phase() == schema::Phase::Decode;
   device.setActivity(decodes ? "the decode program" : "the prefill program");
   size_t numGroups = withLogits ? program.groups().size() : program.epilogueBegin();
+  bool inGraph = graphs && decodes && !traces();
   if (profiling() != Profiling::off)
-    return runProfiled(plan, numGroups);
-  if (graphs && decodes && !traces())
+    return runProfiled(plan, numGroups, inGraph);
+  if (inGraph)
     return runGraph(plan, numGroups);
   return runDirectly(plan, numGroups);
 }
@@ -221,48 +222,97 @@ Status CudaExecutor::runDirectly(Plan &plan, size_t numGroups) {
   return Status();
 }
 
+//===----------------------------------------------------------------------===//
+// Profiles
+//===----------------------------------------------------------------------===//
+
+Status CudaExecutor::makeEvents(size_t count) {
+  while (events.size() < count) {
+    CudaEvent event = nullptr;
+    K3RT_RETURN_IF_ERROR(device.check(device.api().eventCreate(&event, 0), "cannot create an event"));
+    events.push_back(event);
+  }
+  return Status();
+}
+
+CudaResult CudaExecutor::recordTime(size_t event, bool inGraph) {
+  return device.api().eventRecordWithFlags(events[event], device.stream(), inGraph ? cudaEventRecordExternal : 0);
+}
+
+/// A group with an event at the end of all that is timed. `current`: what a failure belongs to, null for an event.
+CudaResult CudaExecutor::submitTimed(Plan &plan, const GroupCode &group, bool inGraph, size_t &event,
+                                     const DispatchCode *&current) {
+  bool each = profiling() == Profiling::dispatches;
+  CudaResult result = CudaResult::success;
+  if (!each && inGraph && group.numDispatches != 0) {
+    result = captureGroup(plan, group, current);
+  } else {
+    for (uint32_t d = 0; d < group.numDispatches && result == CudaResult::success; ++d) {
+      current = &plan.program.dispatch(group.firstDispatch + d);
+      result = launch(plan, group.firstDispatch + d, device.stream());
+      if (!each || result != CudaResult::success)
+        continue;
+      current = nullptr;
+      result = recordTime(event++, inGraph);
+    }
+  }
+  if (each || result != CudaResult::success)
+    return result;
+  current = nullptr;
+  return recordTime(event++, inGraph);
+}
+
 /// Events stand between what is timed, so that nothing waits for the host.
-Status CudaExecutor::runProfiled(Plan &plan, size_t numGroups) {
+Status CudaExecutor::runProfiled(Plan &plan, size_t numGroups, bool inGraph) {
   const CudaApi &cuda = device.api();
   const Program &program = plan.program;
+  // One in front; with traces one more behind each group.
+  K3RT_RETURN_IF_ERROR(makeEvents(1 + program.numDispatches() + 2 * numGroups));
   K3RT_RETURN_IF_ERROR(encodeMaps(plan));
-  size_t used = 0;
-  auto record = [&]() {
-    if (used == events.size()) {
-      CudaEvent event = nullptr;
-      K3RT_RETURN_IF_ERROR(device.check(cuda.eventCreate(&event, 0), "cannot create an event"));
-      events.push_back(event);
-    }
-    return device.check(cuda.eventRecord(events[used++], device.stream()), "cannot record an event");
-  };
-  bool each = profiling() == Profiling::dispatches;
-  K3RT_RETURN_IF_ERROR(record());
+  size_t event = 0;
+  if (inGraph) {
+    CudaGraphExec graph = nullptr;
+    auto submit = [&](const DispatchCode *&current) {
+      CudaResult result = recordTime(event++, true);
+      for (size_t i = 0; i < numGroups && result == CudaResult::success; ++i)
+        result = submitTimed(plan, program.groups()[i], true, event, current);
+      return result;
+    };
+    K3RT_RETURN_IF_ERROR(capture(plan, submit, graph));
+    Status status = device.check(cuda.graphLaunch(graph, device.stream()), "cannot launch a graph");
+    if (status.ok())
+      status = device.finish();
+    cuda.graphExecDestroy(graph);
+    K3RT_RETURN_IF_ERROR(status);
+    return reportTimes(program, numGroups);
+  }
+  K3RT_RETURN_IF_ERROR(device.check(recordTime(event++, false), "cannot record an event"));
   for (size_t i = 0; i < numGroups; ++i) {
     const GroupCode &group = program.groups()[i];
-    for (uint32_t d = 0; d < group.numDispatches; ++d) {
-      size_t number = group.firstDispatch + d;
-      if (CudaResult result = launch(plan, number, device.stream()); result != CudaResult::success)
-        return launchFailure(program.dispatch(number), result);
-      if (each)
-        K3RT_RETURN_IF_ERROR(record());
-    }
-    if (!each)
-      K3RT_RETURN_IF_ERROR(record());
+    const DispatchCode *current = nullptr;
+    if (CudaResult result = submitTimed(plan, group, false, event, current); result != CudaResult::success)
+      return current ? launchFailure(*current, result) : device.check(result, "cannot record an event");
     if (traces()) {
       K3RT_RETURN_IF_ERROR(traceGroup(program, group));
-      K3RT_RETURN_IF_ERROR(record());
+      K3RT_RETURN_IF_ERROR(device.check(recordTime(event++, false), "cannot record an event"));
     }
   }
   K3RT_RETURN_IF_ERROR(device.finish());
+  return reportTimes(program, numGroups);
+}
+
+Status CudaExecutor::reportTimes(const Program &program, size_t numGroups) {
   size_t event = 0;
   auto report = [&](const GroupCode &group, int32_t dispatch) {
     float milliseconds = 0;
-    K3RT_RETURN_IF_ERROR(device.check(cuda.eventElapsedTime(&milliseconds, events[event], events[event + 1]),
-                                      "cannot tell the time between events"));
+    K3RT_RETURN_IF_ERROR(
+        device.check(device.api().eventElapsedTime(&milliseconds, events[event], events[event + 1]),
+                     "cannot tell the time between events"));
     ++event;
     reportTime(program, group, dispatch, double(milliseconds) * 1e-3);
     return Status();
   };
+  bool each = profiling() == Profiling::dispatches;
   for (size_t i = 0; i < numGroups; ++i) {
     const GroupCode &group = program.groups()[i];
     for (uint32_t d = 0; each && d < group.numDispatches; ++d)
@@ -287,7 +337,15 @@ Status CudaExecutor::runGraph(Plan &plan, size_t numGroups) {
     Captured fresh;
     fresh.values = values;
     fresh.numGroups = numGroups;
-    K3RT_RETURN_IF_ERROR(capture(plan, numGroups, fresh.graph));
+    K3RT_RETURN_IF_ERROR(encodeMaps(plan));
+    auto submit = [&](const DispatchCode *&current) {
+      CudaResult result = CudaResult::success;
+      for (size_t i = 0; i < numGroups && result == CudaResult::success; ++i)
+        if (plan.program.groups()[i].numDispatches != 0)
+          result = captureGroup(plan, plan.program.groups()[i], current);
+      return result;
+    };
+    K3RT_RETURN_IF_ERROR(capture(plan, submit, fresh.graph));
     if (plan.graphs.size() < maxGraphs) {
       found = plan.graphs.insert(plan.graphs.end(), fresh);
     } else {
@@ -351,24 +409,22 @@ CudaResult CudaExecutor::captureGroup(Plan &plan, const GroupCode &group, const 
   return result;
 }
 
-Status CudaExecutor::capture(Plan &plan, size_t numGroups, CudaGraphExec &out) {
+/// What `submit` puts into the device's stream as a graph. It sets the dispatch that its failure belongs to, null for an
+/// event.
+template <typename Submit> Status CudaExecutor::capture(Plan &plan, Submit submit, CudaGraphExec &out) {
   const CudaApi &cuda = device.api();
-  K3RT_RETURN_IF_ERROR(encodeMaps(plan));
   K3RT_RETURN_IF_ERROR(makeBranches(plan.program));
   // Other threads may go on with other engines.
   K3RT_RETURN_IF_ERROR(
       device.check(cuda.streamBeginCapture(device.stream(), CudaCaptureMode::threadLocal), "cannot capture a graph"));
   const DispatchCode *current = nullptr;
-  CudaResult result = CudaResult::success;
-  for (size_t i = 0; i < numGroups && result == CudaResult::success; ++i)
-    if (plan.program.groups()[i].numDispatches != 0)
-      result = captureGroup(plan, plan.program.groups()[i], current);
+  CudaResult result = submit(current);
   CudaGraph graph = nullptr;
   CudaResult ended = cuda.streamEndCapture(device.stream(), &graph);
   if (result != CudaResult::success) {
     if (graph)
       cuda.graphDestroy(graph);
-    return launchFailure(*current, result);
+    return current ? launchFailure(*current, result) : device.check(result, "cannot record an event");
   }
   K3RT_RETURN_IF_ERROR(device.check(ended, "cannot capture a graph"));
   result = cuda.graphInstantiate(&out, graph, 0);

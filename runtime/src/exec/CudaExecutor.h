@@ -14,7 +14,8 @@ namespace k3rt {
 
 /// Launches dispatch after dispatch; a decode program is captured as a graph once per size of a step, the dispatches of
 /// a group side by side. Every parameter of a launch is a function of that size, so a graph can be launched again
-/// whenever the size is its own.
+/// whenever the size is its own. Profiles of decode are taken inside of a graph, too, so that they tell of kernels that
+/// follow each other as fast as in a step, not of the time between launches.
 class CudaExecutor : public Executor {
 public:
   /// `device` outlives the executor. `graphs`: decode is captured. `careful`: what is not is waited for after every
@@ -39,10 +40,14 @@ private:
   Status launchFailure(const DispatchCode &code, CudaResult result);
 
   Status runDirectly(Plan &plan, size_t numGroups);
-  Status runProfiled(Plan &plan, size_t numGroups);
+  Status runProfiled(Plan &plan, size_t numGroups, bool inGraph);
+  Status makeEvents(size_t count);
+  CudaResult submitTimed(Plan &plan, const GroupCode &group, bool inGraph, size_t &event, const DispatchCode *&current);
+  CudaResult recordTime(size_t event, bool inGraph);
+  Status reportTimes(const Program &program, size_t numGroups);
   Status launchGroup(Plan &plan, const GroupCode &group);
   Status runGraph(Plan &plan, size_t numGroups);
-  Status capture(Plan &plan, size_t numGroups, CudaGraphExec &out);
+  template <typename Submit> Status capture(Plan &plan, Submit submit, CudaGraphExec &out);
   CudaResult captureGroup(Plan &plan, const GroupCode &group, const DispatchCode *&current);
   Status makeBranches(const Program &program);
 

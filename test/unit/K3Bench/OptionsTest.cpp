@@ -21,7 +21,8 @@ TEST(Options, AllOfThem) {
   Options options;
   k3rt::Status status =
       parseOptions({"--suite=cpu-layers", "--threads", "3", "--random-weights=7", "--repeat", "2", "m.k3a", "--json",
-                    "--decode-batch", "1,4", "--prefill", "0", "--context=9", "--weights-dir", "w"},
+                    "--decode-batch", "1,4", "--prefill", "0", "--context=9", "--weights-dir", "w",
+                    "--prefill-window", "64"},
                    options);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(options.path, "m.k3a");
@@ -34,6 +35,8 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.prefills, std::vector<uint32_t>());
   EXPECT_EQ(options.context, 9u);
   EXPECT_EQ(options.weightsDir, "w");
+  EXPECT_EQ(options.prefillWindow, 64u);
+  EXPECT_FALSE(options.profile);
 }
 
 TEST(Options, Devices) {
@@ -51,6 +54,13 @@ TEST(Options, Devices) {
   EXPECT_FALSE(layers.graph);
   EXPECT_EQ(parsed({"a", "--device=cuda:2", "--suite=gpu-ops"}).device.text(), "cuda:2");
   EXPECT_EQ(parsed({"a", "--suite=gpu-ops", "--device=cuda:2"}).device.text(), "cuda:2");
+}
+
+TEST(Options, Profile) {
+  Options options;
+  EXPECT_TRUE(parseOptions({"a", "--profile", "--suite", "gpu-model"}, options).ok());
+  EXPECT_TRUE(options.profile);
+  EXPECT_EQ(errorOf({"a", "--profile", "--suite=cpu-ops"}), "--profile is for the suites cpu-model and gpu-model");
 }
 
 TEST(Options, Mistakes) {

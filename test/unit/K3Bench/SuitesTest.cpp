@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-bench/Suites.h"
+#include "test/unit/Runtime/FakeCuda/FakeCuda.h"
 #include "test/unit/Runtime/ToyModel.h"
 
 #include <gtest/gtest.h>
@@ -14,10 +15,12 @@ namespace {
 class Suites : public testing::Test {
 protected:
   /// Suite on the toy model with made-up weights; decode of two sequences after 9 tokens, prefill of 7 tokens.
-  std::vector<Measurement> run(Suite suite) {
+  std::vector<Measurement> run(Suite suite, const Options &more = {}) {
     toy::Options model;
     model.weights = toy::Weights::none;
-    Options options;
+    if (!more.device.isCpu())
+      model.targets = toy::Targets::gpu;
+    Options options = more;
     options.path = toy::writeModel(folder, model);
     options.suite = suite;
     options.threads = 2;
@@ -43,7 +46,7 @@ constexpr double mlaBytes = 96 * (1 - 2. / 3 * 2 / 3) + 2 * 32 * (9 + 1 + 1);
 
 TEST_F(Suites, Model) {
   std::vector<Measurement> report = run(Suite::model);
-  ASSERT_EQ(report.size(), 2u);
+  ASSERT_EQ(report.size(), 3u);
   EXPECT_EQ(report[0].name, "decode");
   EXPECT_EQ(report[0].unit, "tokens/s");
   EXPECT_EQ(report[0].params["batch"], 2);
@@ -56,6 +59,78 @@ TEST_F(Suites, Model) {
   EXPECT_EQ(report[1].name, "prefill");
   EXPECT_EQ(report[1].params["tokens"], 7);
   EXPECT_FALSE(report[1].limit); // the toy has no matrix
+  EXPECT_EQ(report[2].name, "first_token");
+  EXPECT_EQ(report[2].unit, "ms");
+  EXPECT_EQ(report[2].params["tokens"], 7);
+}
+
+/// Dispatches behind the line of their sum: all of a step are there, the longest first.
+void expectProfile(const std::vector<Measurement> &report, size_t &at, const char *phase, size_t rows, uint32_t calls) {
+  ASSERT_LE(at + 1 + rows, report.size());
+  const Measurement &sum = report[at];
+  EXPECT_EQ(sum.name, "profile");
+  EXPECT_EQ(sum.unit, "us");
+  EXPECT_EQ(sum.params["phase"], phase);
+  EXPECT_EQ(sum.params["calls"], calls);
+  EXPECT_GT(sum.params["without_profile_us"], 0);
+  double microseconds = 0, shares = 0, before = sum.value;
+  uint32_t counted = 0;
+  for (size_t i = at + 1; i <= at + rows; ++i) {
+    const auto &params = report[i].params;
+    EXPECT_EQ(params["phase"], phase);
+    EXPECT_EQ(report[i].name, "do_" + params["kernel"].get<std::string>());
+    EXPECT_LE(params["step_us"], before);
+    before = params["step_us"];
+    microseconds += before;
+    shares += params["share"].get<double>();
+    counted += params["calls"].get<uint32_t>();
+  }
+  EXPECT_NEAR(microseconds, sum.value, sum.value * 1e-9);
+  EXPECT_NEAR(shares, 1, 1e-9);
+  EXPECT_EQ(counted, calls);
+  at += 1 + rows;
+}
+
+TEST_F(Suites, ModelWithProfile) {
+  Options options;
+  options.profile = true;
+  std::vector<Measurement> report = run(Suite::model, options);
+  ASSERT_EQ(report.size(), 3u + 7 + 9);
+  EXPECT_EQ(report[0].name, "decode");
+  size_t at = 1;
+  expectProfile(report, at, "decode", 6, 8);
+  EXPECT_EQ(report[at].name, "prefill");
+  at += 2;
+  expectProfile(report, at, "prefill", 8, 12);
+}
+
+// On the fake driver.
+TEST_F(Suites, ModelOnAGpu) {
+  fakecuda::load();
+  fakecuda::reset();
+  Options options;
+  ASSERT_TRUE(k3rt::parseDeviceName("cuda:0", options.device).ok());
+  options.profile = true;
+  std::vector<Measurement> report = run(Suite::model, options);
+  ASSERT_EQ(report.size(), 3u + 7 + 9 + 1);
+  EXPECT_NEAR(report[0].params["read_gb_per_s"].get<double>(), 3.201 * 2 * 6144 / 8, 1e-6);
+  size_t at = 1;
+  expectProfile(report, at, "decode", 6, 8);
+  at += 2;
+  expectProfile(report, at, "prefill", 8, 12);
+  const Measurement &memory = report.back();
+  EXPECT_EQ(memory.name, "gpu_memory");
+  const auto &params = memory.params;
+  EXPECT_EQ(params["measured_bytes"], params["allocated_bytes"]) << "the fake driver takes nothing for itself";
+  EXPECT_GT(params["planned_bytes"], 1000);
+  EXPECT_GE(params["measured_bytes"], params["planned_bytes"]);
+  EXPECT_LE(params["measured_bytes"], params["planned_bytes"].get<uint64_t>() + 1024) << "alignment";
+  EXPECT_LE(params["loaded_bytes"], params["measured_bytes"]);
+  EXPECT_GE(params["loaded_bytes"], params["planned_bytes"]);
+  EXPECT_DOUBLE_EQ(*memory.fraction(),
+                   params["measured_bytes"].get<double>() / params["planned_bytes"].get<double>());
+  EXPECT_EQ(fakecuda::driver().problems, std::vector<std::string>());
+  EXPECT_EQ(fakecuda::driver().live.objects(), 0u);
 }
 
 TEST_F(Suites, Layers) {

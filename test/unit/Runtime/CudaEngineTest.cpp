@@ -369,6 +369,27 @@ TEST_F(CudaEngineTest, ProfilesNameWhatTheCpuNames) {
   }
 }
 
+// Decode is profiled as it runs: in a graph, which is not kept.
+TEST_F(CudaEngineTest, ProfilesOfDecodeAreTakenInAGraph) {
+  for (bool chunked : {false, true})
+    for (int each : {0, 1})
+      for (int noGraph : {0, 1}) {
+        Options options;
+        options.chunkedDecode = chunked;
+        options.targets = Targets::both;
+        std::string model = write(options);
+        TestEngine cpu(model), gpu(model, onGpu([&](auto &o) { o.no_graph = noGraph; }));
+        size_t events = 0;
+        auto count = [](void *user, const k3rt_profile_event *) { ++*static_cast<size_t *>(user); };
+        ASSERT_EQ(k3rt_set_profile(gpu.engine, count, &events, each), K3RT_OK);
+        uint64_t launched = calls("cuGraphLaunch");
+        EXPECT_TRUE(play(gpu, 8, 20) == play(cpu, 8, 20));
+        EXPECT_GT(events, 50u);
+        EXPECT_EQ(calls("cuGraphLaunch") > launched, !noGraph);
+        EXPECT_EQ(fake.live.executableGraphs, 0u);
+      }
+}
+
 TEST_F(CudaEngineTest, TellsWhatItRunsOn) {
   std::string model = writeBoth();
   k3rt_device_info info = {};

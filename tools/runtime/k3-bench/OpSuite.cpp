@@ -14,10 +14,11 @@ namespace schema = k3::artifact;
 namespace {
 /// A dispatch of the program; in a layer, of all layers of a kind.
 struct Op {
-  std::string where, label;
+  std::string where, label, kernel;
   Cost cost;
   uint32_t perStep = 0;        ///< calls
   std::vector<double> seconds; ///< of each measured call
+  double stepSeconds = 0;      ///< of all calls in a step: the sum of their medians
 };
 
 struct OpKey {
@@ -37,17 +38,24 @@ static void describe(const Bench &bench, const Workload &workload, const Profile
   auto dispatchIn = [&](const auto *groups) -> const schema::Dispatch & {
     return *groups->Get(key.group)->dispatches()->Get(uint32_t(key.dispatch));
   };
+  auto kernelOf = [&](const schema::Dispatch &dispatch) {
+    const auto *name = bench.index.kernels()->Get(dispatch.kernel())->name();
+    return name ? name->str() : std::string();
+  };
   StepSize size = workload.size();
   op.where = sectionNames[key.section];
   if (key.section == 0) {
+    op.kernel = kernelOf(dispatchIn(program.prologue()));
     op.cost = bench.costs.prologueDispatch(dispatchIn(program.prologue()), size);
   } else if (key.section == 2) {
+    op.kernel = kernelOf(dispatchIn(program.epilogue()));
     op.cost = bench.costs.epilogueDispatch(dispatchIn(program.epilogue()), size);
   } else {
     auto layer = uint32_t(key.layer);
     const auto *kind = program.layer_kinds()->Get(bench.index.layers()->Get(layer)->kind());
     if (kind->name())
       op.where = kind->name()->str();
+    op.kernel = kernelOf(dispatchIn(kind->groups()));
     op.cost = bench.costs.layerDispatch(dispatchIn(kind->groups()), layer, size);
   }
 }
@@ -60,7 +68,9 @@ static Measurement measurementOf(const Bench &bench, const Workload &workload, c
   out.name = op.label;
   out.params = {{"phase", workload.decodes() ? "decode" : "prefill"}, {"in", op.where}};
   out.params.update(workload.params());
+  out.params["kernel"] = op.kernel;
   out.params["calls"] = op.perStep;
+  out.params["step_us"] = op.stepSeconds * 1e6;
   out.params["us"] = seconds * 1e6;
   out.params["bytes"] = op.cost.bytes();
   double gbs = op.cost.bytes() / seconds / 1e9, gflops = op.cost.flops / seconds / 1e9;
@@ -85,27 +95,63 @@ static Measurement measurementOf(const Bench &bench, const Workload &workload, c
   return out;
 }
 
-Status runOpSuite(const Bench &bench) {
+/// In the order of the program.
+static Status measureOps(const Bench &bench, const Workload &workload, std::vector<Op> &out, MachineLimits &limits) {
   Measurer measurer(bench.session, bench.options.repeat);
-  for (const Workload &workload : bench.workloads()) {
-    Profile profile;
-    Timing timing;
-    bench.session.setProfile(Profile::record, &profile, /*eachDispatch=*/true);
-    Status status = workload.measure(measurer, timing, &profile);
-    bench.session.setProfile(nullptr, nullptr, false);
-    K3RT_RETURN_IF_ERROR(status);
+  Profile profile;
+  Timing timing;
+  bench.session.setProfile(Profile::record, &profile, /*eachDispatch=*/true);
+  Status status = workload.measure(measurer, timing, &profile);
+  bench.session.setProfile(nullptr, nullptr, false);
+  K3RT_RETURN_IF_ERROR(status);
+  limits = timing.limits;
 
-    std::map<OpKey, Op> ops;
-    for (const auto &[key, entry] : profile.entries) {
-      uint32_t kind = key.layer < 0 ? 0 : bench.index.layers()->Get(uint32_t(key.layer))->kind();
-      Op &op = ops[{key.section, kind, key.group, key.dispatch}];
-      if (op.perStep++ == 0)
-        describe(bench, workload, key, op);
-      op.label = entry.label;
-      op.seconds.insert(op.seconds.end(), entry.seconds.begin(), entry.seconds.end());
-    }
-    for (const auto &[key, op] : ops)
-      bench.report.push_back(measurementOf(bench, workload, op, timing.limits));
+  std::map<OpKey, Op> ops;
+  for (const auto &[key, entry] : profile.entries) {
+    uint32_t kind = key.layer < 0 ? 0 : bench.index.layers()->Get(uint32_t(key.layer))->kind();
+    Op &op = ops[{key.section, kind, key.group, key.dispatch}];
+    if (op.perStep++ == 0)
+      describe(bench, workload, key, op);
+    op.label = entry.label;
+    op.stepSeconds += median(entry.seconds);
+    op.seconds.insert(op.seconds.end(), entry.seconds.begin(), entry.seconds.end());
+  }
+  for (auto &[key, op] : ops)
+    out.push_back(std::move(op));
+  return Status();
+}
+
+Status runOpSuite(const Bench &bench) {
+  for (const Workload &workload : bench.workloads()) {
+    std::vector<Op> ops;
+    MachineLimits limits;
+    K3RT_RETURN_IF_ERROR(measureOps(bench, workload, ops, limits));
+    for (const Op &op : ops)
+      bench.report.push_back(measurementOf(bench, workload, op, limits));
+  }
+  return Status();
+}
+
+Status reportProfile(const Bench &bench, const Workload &workload, double stepSeconds) {
+  std::vector<Op> ops;
+  MachineLimits limits;
+  K3RT_RETURN_IF_ERROR(measureOps(bench, workload, ops, limits));
+  std::sort(ops.begin(), ops.end(), [](const Op &a, const Op &b) { return a.stepSeconds > b.stepSeconds; });
+  double sum = 0;
+  uint32_t calls = 0;
+  for (const Op &op : ops) {
+    sum += op.stepSeconds;
+    calls += op.perStep;
+  }
+  Measurement total = {"profile", {{"phase", workload.decodes() ? "decode" : "prefill"}}, sum * 1e6, "us", std::nullopt};
+  total.params.update(workload.params());
+  total.params["calls"] = calls;
+  total.params["without_profile_us"] = stepSeconds * 1e6;
+  bench.report.push_back(total);
+  for (const Op &op : ops) {
+    Measurement measurement = measurementOf(bench, workload, op, limits);
+    measurement.params["share"] = sum > 0 ? op.stepSeconds / sum : 0;
+    bench.report.push_back(measurement);
   }
   return Status();
 }

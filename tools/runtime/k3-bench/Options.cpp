@@ -24,6 +24,8 @@ Usage:
   --random-weights SEED  make up the weights, for an artifact compiled with --no-weights
   --decode-batch N,...   sequences of a decode step (1); 0 = no decode
   --prefill N,...        tokens of a prefill (512); 0 = no prefill
+  --prefill-window N     tokens of a prefill at a time (what it was compiled for)
+  --profile              the whole model: every kernel call as well, those that take most of a step first
   --context N            tokens of every sequence before decode is measured (64)
   --repeat N             rounds; the median is shown (5)
   --threads N            threads to use (all cores)
@@ -103,7 +105,7 @@ Status invalid(const std::string &message) { return Status(K3RT_INVALID_ARGUMENT
 Status parseOptions(const std::vector<std::string> &arguments, Options &options) {
   bool noGraph = false;
   const std::map<std::string, bool *> flags = {
-      {"--no-graph", &noGraph},
+      {"--no-graph", &noGraph}, {"--profile", &options.profile},
       {"--json", &options.json}, {"--help", &options.help}, {"-h", &options.help}, {"--version", &options.version}};
   const std::map<std::string, Setter> values = {
       {"--suite", suiteName(options)},
@@ -116,6 +118,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
       {"--context", number(options.context, 1, 1 << 24, "a number from 1 to 16777216")},
       {"--decode-batch", numberList(options.decodeBatches, 1 << 16, "numbers from 1 to 65536 with commas, or 0")},
       {"--prefill", numberList(options.prefills, 1 << 24, "numbers from 1 to 16777216 with commas, or 0")},
+      {"--prefill-window", number(options.prefillWindow, 1, 1 << 24, "a number from 1 to 16777216")},
       {"--weights-dir", [&](const std::string &text) -> const char * {
          options.weightsDir = text;
          return text.empty() ? "a folder" : nullptr;
@@ -144,6 +147,8 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
       return invalid(name + " wants " + wanted + ", got " + k3rt::quoted(given));
   }
   options.graph = !noGraph;
+  if (options.profile && options.suite != Suite::model)
+    return invalid("--profile is for the suites cpu-model and gpu-model");
   if (options.path.empty() && options.suite != Suite::machine && !options.help && !options.version)
     return invalid("no artifact given (see --help)");
   return Status();

@@ -27,6 +27,8 @@ struct Options {
   std::vector<uint32_t> decodeBatches = {1}; ///< sequences of a decode step; empty = no decode
   std::vector<uint32_t> prefills = {512};    ///< tokens of a prefill; empty = no prefill
   uint32_t context = 64;                     ///< tokens of a sequence before decode is measured
+  uint32_t prefillWindow = 0;                ///< most tokens of a prefill at a time; 0 = as many as it was compiled for
+  bool profile = false;                      ///< model suite: every dispatch as well, by time
   bool json = false, help = false, version = false;
 };
 

@@ -6,6 +6,8 @@
 #include "runtime/src/base/Process.h"
 #include "tools/runtime/k3-run/OpenProgress.h"
 
+#include <algorithm>
+
 namespace k3bench {
 
 using k3rt::Status;
@@ -20,6 +22,7 @@ Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequen
   settings.threads = options.threads;
   settings.max_sequences = maxSequences;
   settings.max_context = context;
+  settings.prefill_window = options.prefillWindow;
   settings.random_weights = options.randomWeights;
   std::string device = options.device.text();
   settings.device = device.c_str();
@@ -28,9 +31,11 @@ Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequen
   k3run::OpenProgress progress(options.randomWeights != 0 ? "making up weights" : "loading weights");
   progress.attach(settings);
   char message[1024] = "";
+  double start = k3rt::secondsNow();
   k3rt_status status = k3rt_engine_open(options.path.c_str(), offset, &settings, &engine, message, sizeof(message));
   if (status != K3RT_OK)
     return Status(status, message);
+  opened = k3rt::secondsNow() - start;
   k3rt_model_info info = {};
   info.size = sizeof(info);
   K3RT_RETURN_IF_ERROR(check(k3rt_engine_info(engine, &info)));
@@ -67,6 +72,12 @@ void Session::freeSequences() {
 }
 
 Status Session::step(const std::vector<k3rt_sequence> &all, uint32_t tokens, double &seconds) {
+  k3rt_step_result result = {};
+  return step(all, tokens, seconds, result);
+}
+
+Status Session::step(const std::vector<k3rt_sequence> &all, uint32_t tokens, double &seconds,
+                     k3rt_step_result &result) {
   std::vector<int32_t> ids(all.size() * tokens);
   for (int32_t &id : ids) {
     random = random * 6364136223846793005u + 1442695040888963407u;
@@ -77,7 +88,6 @@ Status Session::step(const std::vector<k3rt_sequence> &all, uint32_t tokens, dou
   for (size_t i = 0; i < all.size(); ++i)
     rows.push_back({all[i], ids.data() + i * tokens, tokens, 0});
   k3rt_batch batch = {rows.data(), uint32_t(rows.size())};
-  k3rt_step_result result = {};
   double start = k3rt::secondsNow();
   k3rt_status status = k3rt_step(engine, &batch, &result);
   seconds = k3rt::secondsNow() - start;
@@ -103,6 +113,19 @@ Status Session::prefill(uint32_t tokens, double &seconds) {
   K3RT_RETURN_IF_ERROR(check(k3rt_sequence_create(engine, &sequence)));
   sequences.push_back(sequence);
   return step(sequences, tokens, seconds);
+}
+
+Status Session::firstToken(uint32_t tokens, double &seconds) {
+  freeSequences();
+  double start = k3rt::secondsNow(), stepSeconds;
+  k3rt_sequence sequence;
+  K3RT_RETURN_IF_ERROR(check(k3rt_sequence_create(engine, &sequence)));
+  sequences.push_back(sequence);
+  k3rt_step_result result = {};
+  K3RT_RETURN_IF_ERROR(step(sequences, tokens, stepSeconds, result));
+  auto greedy = uint64_t(std::max_element(result.logits, result.logits + result.vocab_size) - result.logits);
+  seconds = k3rt::secondsNow() - start;
+  return greedy < vocab ? Status() : Status(K3RT_INTERNAL, "a step without logits");
 }
 
 } // namespace k3bench

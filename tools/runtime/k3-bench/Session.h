@@ -26,6 +26,8 @@ public:
   /// Of what the engine runs on: measured now for the CPU, the driver's word for a GPU.
   MachineLimits limits() const;
   k3rt_device_info device() const;
+  /// That open() took.
+  double openSeconds() const { return opened; }
 
   /// Begins `batch` sequences with `context` tokens each; those of before are freed.
   k3rt::Status start(uint32_t batch, uint32_t context);
@@ -33,6 +35,8 @@ public:
   k3rt::Status decode(double &seconds);
   /// A sequence of its own with that many tokens, logits after the last.
   k3rt::Status prefill(uint32_t tokens, double &seconds);
+  /// The same, timed until the largest logit is known.
+  k3rt::Status firstToken(uint32_t tokens, double &seconds);
 
   /// See k3rt_set_profile.
   void setProfile(k3rt_profile_fn fn, void *user, bool eachDispatch) {
@@ -42,12 +46,14 @@ public:
 private:
   k3rt::Status check(k3rt_status status) const;
   k3rt::Status step(const std::vector<k3rt_sequence> &all, uint32_t tokens, double &seconds);
+  k3rt::Status step(const std::vector<k3rt_sequence> &all, uint32_t tokens, double &seconds, k3rt_step_result &result);
   void freeSequences();
 
   k3rt_engine *engine = nullptr;
   uint32_t numThreads = 0, vocab = 0;
   std::vector<k3rt_sequence> sequences;
   uint64_t random = 1;
+  double opened = 0;
 };
 
 } // namespace k3bench

@@ -46,6 +46,10 @@ k3rt::Status runModelSuite(const Bench &bench);
 k3rt::Status runLayerSuite(const Bench &bench);
 k3rt::Status runOpSuite(const Bench &bench);
 
+/// What runOpSuite reports of one workload, behind a line of their sum, those that take most of a step first.
+/// `stepSeconds`: of the step as it is without a profile.
+k3rt::Status reportProfile(const Bench &bench, const Workload &workload, double stepSeconds);
+
 /// What `seconds` for the products of `cost` reach, beside each peak of the machine. Nothing if there are
 /// none.
 void reportFlops(std::string name, const nlohmann::ordered_json &params, const Cost &cost, double seconds,

@@ -686,10 +686,17 @@ EXPORT int cuEventDestroy_v2(Event *event) {
   return success;
 }
 
-EXPORT int cuEventRecord(Event *event, Stream *stream) {
-  ENTER("cuEventRecord");
+static int recordEvent(const char *symbol, Event *event, Stream *stream, bool external) {
   if (!streams.count(stream) || !events.count(event))
-    return problem(invalidHandle, "cuEventRecord: no such stream or event");
+    return problem(invalidHandle, std::string(symbol) + ": no such stream or event");
+  if (stream->capture && external) {
+    submit(*stream, [event] {
+      event->happened = true;
+      event->time = std::chrono::steady_clock::now();
+      return success;
+    });
+    return success;
+  }
   event->capture = stream->capture;
   event->last = stream->last;
   if (stream->capture)
@@ -703,6 +710,20 @@ EXPORT int cuEventRecord(Event *event, Stream *stream) {
     return success;
   });
   return success;
+}
+
+EXPORT int cuEventRecord(Event *event, Stream *stream) {
+  ENTER("cuEventRecord");
+  return recordEvent("cuEventRecord", event, stream, false);
+}
+
+EXPORT int cuEventRecordWithFlags(Event *event, Stream *stream, unsigned flags) {
+  ENTER("cuEventRecordWithFlags");
+  if (flags > 1)
+    return problem(invalidValue, "unknown flags of an event");
+  if (flags == 1 && streams.count(stream) && !stream->capture)
+    return problem(invalidValue, "an event is recorded for a graph, but there is no capture");
+  return recordEvent("cuEventRecordWithFlags", event, stream, flags == 1);
 }
 
 EXPORT int cuEventSynchronize(Event *event) {
