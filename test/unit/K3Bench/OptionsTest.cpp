@@ -22,7 +22,7 @@ TEST(Options, AllOfThem) {
   k3rt::Status status =
       parseOptions({"--suite=cpu-layers", "--threads", "3", "--random-weights=7", "--repeat", "2", "m.k3a", "--json",
                     "--decode-batch", "1,4", "--prefill", "0", "--context=9", "--weights-dir", "w",
-                    "--prefill-window", "64"},
+                    "--prefill-window", "64", "--report=r.json"},
                    options);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(options.path, "m.k3a");
@@ -36,6 +36,7 @@ TEST(Options, AllOfThem) {
   EXPECT_EQ(options.context, 9u);
   EXPECT_EQ(options.weightsDir, "w");
   EXPECT_EQ(options.prefillWindow, 64u);
+  EXPECT_EQ(options.reportPath, "r.json");
   EXPECT_FALSE(options.profile);
 }
 

@@ -33,6 +33,7 @@ Usage:
   --no-graph             GPU: launch kernel by kernel
   --weights-dir DIR      where weight files outside the artifact are
   --json                 one JSON array on standard output (docs/json.md)
+  --report FILE          the JSON into this file
   --help, --version
 
 Every round measures the machine and then the model, so that both see the same load. A decode step is
@@ -119,6 +120,10 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
       {"--decode-batch", numberList(options.decodeBatches, 1 << 16, "numbers from 1 to 65536 with commas, or 0")},
       {"--prefill", numberList(options.prefills, 1 << 24, "numbers from 1 to 16777216 with commas, or 0")},
       {"--prefill-window", number(options.prefillWindow, 1, 1 << 24, "a number from 1 to 16777216")},
+      {"--report", [&](const std::string &text) -> const char * {
+         options.reportPath = text;
+         return text.empty() ? "a file" : nullptr;
+       }},
       {"--weights-dir", [&](const std::string &text) -> const char * {
          options.weightsDir = text;
          return text.empty() ? "a folder" : nullptr;

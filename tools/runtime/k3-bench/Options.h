@@ -29,6 +29,7 @@ struct Options {
   uint32_t context = 64;                     ///< tokens of a sequence before decode is measured
   uint32_t prefillWindow = 0;                ///< most tokens of a prefill at a time; 0 = as many as it was compiled for
   bool profile = false;                      ///< model suite: every dispatch as well, by time
+  std::string reportPath;                    ///< file that the JSON is written to, too; empty = none
   bool json = false, help = false, version = false;
 };
 

@@ -4,8 +4,22 @@
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-bench/Suites.h"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
+
+static k3rt::Status writeFile(const std::string &path, const std::string &text) {
+  FILE *file = fopen(path.c_str(), "wb");
+  bool written = file && fwrite(text.data(), 1, text.size(), file) == text.size();
+  int reason = errno;
+  if (file && fclose(file) != 0 && written) {
+    written = false;
+    reason = errno;
+  }
+  return written ? k3rt::Status()
+                 : k3rt::Status(K3RT_IO_ERROR, path + ": cannot be written: " + std::strerror(reason));
+}
 
 static k3rt::Status run(const std::vector<std::string> &arguments, std::string &output) {
   k3bench::Options options;
@@ -20,6 +34,8 @@ static k3rt::Status run(const std::vector<std::string> &arguments, std::string &
   }
   std::vector<k3bench::Measurement> report;
   K3RT_RETURN_IF_ERROR(k3bench::runSuite(options, report));
+  if (!options.reportPath.empty())
+    K3RT_RETURN_IF_ERROR(writeFile(options.reportPath, k3bench::toJson(report)));
   output = options.json ? k3bench::toJson(report) : k3bench::toTable(report);
   return k3rt::Status();
 }
