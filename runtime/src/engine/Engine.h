@@ -169,6 +169,7 @@ private:
   std::vector<BatchRow> rows;
   std::vector<uint64_t> firstRow;
   std::vector<int32_t> rowStatus;
+  std::vector<uint64_t> firstBad; ///< logit of a row that is not finite
   std::vector<WindowPart> window;
   std::vector<uint8_t> inBatch; ///< per sequence
   NonFiniteDump dump;           ///< of the current run, if that is a trap

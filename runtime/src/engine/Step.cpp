@@ -305,12 +305,23 @@ void Engine::failBatch(const Status &reason) {
 Status Engine::checkLogits() {
   uint64_t vocab = file.index().model()->vocab_size();
   const auto *logits = reinterpret_cast<const float *>(result.data());
+  firstBad.resize(rows.size());
+  auto look = [&](uint32_t begin, uint32_t end, uint32_t) {
+    for (uint32_t i = begin; i < end; ++i)
+      firstBad[i] =
+          findNonFinite(logits + firstRow[i] * vocab,
+                        (firstRow[i + 1] - firstRow[i]) * vocab);
+  };
+  // Waking threads takes as long as looking at this many.
+  constexpr uint64_t worthThreads = 1 << 19;
+  if (firstRow.back() * vocab >= worthThreads)
+    threads.parallelFor(uint32_t(rows.size()), look);
+  else
+    look(0, uint32_t(rows.size()), 0);
   Status first;
   for (uint32_t i = 0; i < rows.size(); ++i) {
     uint64_t count = (firstRow[i + 1] - firstRow[i]) * vocab;
-    uint64_t bad = rowStatus[i] != K3RT_OK
-                       ? count
-                       : findNonFinite(logits + firstRow[i] * vocab, count);
+    uint64_t bad = rowStatus[i] != K3RT_OK ? count : firstBad[i];
     if (bad != count)
       failRow(i, formatText("has NaN or infinite logits after the token at "
                             "position %llu (first: token id %llu)",

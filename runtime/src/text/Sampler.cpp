@@ -6,22 +6,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <functional>
 #include <limits>
 
 namespace k3rt {
 
 double expNonPositive(double x) {
-  if (x < -745)
-    return 0;
-  // x = k ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first with
-  // enough trailing zeros that k times it is exact.
-  double k = std::floor(x * 1.4426950408889634 + 0.5);
+  // x = k ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first with enough trailing zeros that k times it is exact.
+  // Without branches, so that loops over it become vectors. Adding `round` leaves the nearest integer in the lowest bits.
+  constexpr double round = 0x1.8p52;
+  double shifted = x * 1.4426950408889634 + round, k = shifted - round;
   double r = x - k * 0.69314718036912381649;
   r = r - k * 1.9082149292705877e-10;
-  double sum = 1;
-  for (int n = 14; n >= 1; --n)
-    sum = 1 + sum * r / n;
-  return std::ldexp(sum, static_cast<int>(k));
+  double sum = 1.0 / 6227020800;
+  for (double factorial : {479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0, 1.0,
+                           1.0})
+    sum = sum * r + 1 / factorial;
+  int64_t bits, origin;
+  std::memcpy(&bits, &shifted, sizeof(bits));
+  std::memcpy(&origin, &round, sizeof(origin));
+  constexpr int64_t bias = 1023;
+  bits = int64_t(uint64_t(bits - origin + bias) << 52);
+  double power;
+  std::memcpy(&power, &bits, sizeof(power));
+  return x < -708 ? 0 : sum * power;
 }
 
 bool Sampler::init(const SamplerOptions &newOptions, uint32_t newVocabSize,
@@ -53,6 +62,7 @@ bool Sampler::init(const SamplerOptions &newOptions, uint32_t newVocabSize,
   vocabSize = newVocabSize;
   state = newOptions.seed;
   banned = std::move(newBanned);
+  bansAny = !newOptions.bannedIds.empty();
   seen.clear();
   return true;
 }
@@ -78,11 +88,88 @@ double Sampler::nextUniform() {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-void Sampler::collect(const float *logits) {
+namespace {
+/// A total order, so that the first n are the same on every machine.
+struct MoreLikely {
+  template <typename C> bool operator()(const C &a, const C &b) const {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  }
+};
+} // namespace
+
+/// In the order of the values, -0 as 0; integers are compared by vectors.
+static int32_t keyOf(float value) {
+  value += 0.0f;
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits ^ (bits >> 31 & INT32_MAX);
+}
+
+static int32_t largestKey(const float *values, uint32_t count) {
+  int32_t largest = INT32_MIN;
+  for (uint32_t i = 0; i < count; ++i)
+    largest = std::max(largest, keyOf(values[i]));
+  return largest;
+}
+
+/// Position of the largest of `count` > 0 finite values, of equal ones the first.
+static uint32_t largestAt(const float *values, uint32_t count) {
+  constexpr uint32_t block = 1024;
+  int32_t largest = INT32_MIN;
+  uint32_t at = 0;
+  for (uint32_t begin = 0; begin < count; begin += block) {
+    int32_t here = largestKey(values + begin, std::min(block, count - begin));
+    if (here > largest) {
+      largest = here;
+      at = begin;
+    }
+  }
+  while (keyOf(values[at]) != largest)
+    ++at;
+  return at;
+}
+
+static bool allFinite(const float *values, uint32_t count) {
+  // An exponent of ones and one more carry into the sign.
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, values + i, sizeof(bits));
+    seen |= (bits & 0x7fffffff) + (1u << 23);
+  }
+  return seen >> 31 == 0;
+}
+
+void Sampler::collectTop(const float *logits) {
+  // Of the largest values of blocks the topK-th: there are topK values that are not smaller.
+  constexpr uint32_t block = 32;
+  blockKeys.clear();
+  for (uint32_t begin = 0; begin < vocabSize; begin += block)
+    blockKeys.push_back(largestKey(logits + begin, std::min(block, vocabSize - begin)));
+  size_t wanted = size_t(options.topK) + options.bannedIds.size();
+  if (wanted >= blockKeys.size())
+    return collect(logits);
+  sortedKeys = blockKeys;
+  std::nth_element(sortedKeys.begin(), sortedKeys.begin() + ptrdiff_t(wanted - 1), sortedKeys.end(), std::greater<>());
+  int32_t least = sortedKeys[wanted - 1];
   candidates.clear();
+  for (uint32_t begin = 0; begin < vocabSize; begin += block)
+    if (blockKeys[begin / block] >= least)
+      for (uint32_t id = begin; id < std::min(begin + block, vocabSize); ++id)
+        if (keyOf(logits[id]) >= least && !banned[id])
+          candidates.push_back({logits[id], static_cast<int32_t>(id)});
+  // As they are when they are chosen from all.
+  std::sort(candidates.begin(), candidates.end(), MoreLikely());
+}
+
+void Sampler::collect(const float *logits) {
+  candidates.resize(vocabSize);
   for (uint32_t id = 0; id < vocabSize; ++id)
-    if (!banned[id])
-      candidates.push_back({logits[id], static_cast<int32_t>(id)});
+    candidates[id] = {logits[id], static_cast<int32_t>(id)};
+  if (bansAny)
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(),
+                                    [this](const Candidate &candidate) { return banned[size_t(candidate.id)]; }),
+                     candidates.end());
   if (options.repetitionPenalty == 1)
     return;
   for (Candidate &candidate : candidates)
@@ -95,25 +182,30 @@ void Sampler::collect(const float *logits) {
           std::numeric_limits<float>::max());
 }
 
-namespace {
-/// A total order, so that the first n are the same on every machine.
-struct MoreLikely {
-  template <typename C> bool operator()(const C &a, const C &b) const {
-    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
-  }
-};
-} // namespace
-
 bool Sampler::sample(const float *logits, int32_t &id, std::string &error) {
-  for (uint32_t i = 0; i < vocabSize; ++i) {
-    if (!std::isfinite(logits[i])) {
-      error = std::string("logit ") + std::to_string(i) + " is " +
-              (std::isnan(logits[i]) ? "NaN" : "infinite") +
-              ": the model's output is not usable, no token chosen";
-      return false;
+  if (!allFinite(logits, vocabSize)) {
+    uint32_t i = 0;
+    while (std::isfinite(logits[i]))
+      ++i;
+    error = std::string("logit ") + std::to_string(i) + " is " +
+            (std::isnan(logits[i]) ? "NaN" : "infinite") +
+            ": the model's output is not usable, no token chosen";
+    return false;
+  }
+  bool greedy = options.greedy || options.temperature == 0, asGiven = seen.empty();
+  if (greedy && asGiven && vocabSize != 0) {
+    // The usual case: nothing is in the way of the largest.
+    uint32_t at = largestAt(logits, vocabSize);
+    if (!banned[at]) {
+      id = static_cast<int32_t>(at);
+      observe(id);
+      return true;
     }
   }
-  collect(logits);
+  if (!greedy && asGiven && options.topK > 0)
+    collectTop(logits);
+  else
+    collect(logits);
   if (candidates.empty()) {
     error = "every token id is banned";
     return false;
@@ -134,14 +226,14 @@ int32_t Sampler::choose() {
     candidates.resize(static_cast<size_t>(options.topK));
     std::sort(candidates.begin(), candidates.end(), MoreLikely());
   }
-  double highest =
-      std::min_element(candidates.begin(), candidates.end(), MoreLikely())
-          ->logit;
+  float highest = candidates.front().logit;
+  for (const Candidate &candidate : candidates)
+    highest = std::max(highest, candidate.logit);
   // Weights relative to the likeliest token, which has weight 1.
   weights.resize(candidates.size());
+  double temperature = options.temperature;
   for (size_t i = 0; i < candidates.size(); ++i)
-    weights[i] = expNonPositive((candidates[i].logit - highest) /
-                                options.temperature);
+    weights[i] = expNonPositive((double(candidates[i].logit) - double(highest)) / temperature);
   return options.topP < 1 ? chooseTopP(options.minP) : chooseAny(options.minP);
 }
 

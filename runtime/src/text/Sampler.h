@@ -69,6 +69,8 @@ private:
   };
 
   void collect(const float *logits);
+  /// The same, without some that are not among the topK highest.
+  void collectTop(const float *logits);
   int32_t choose();
   int32_t chooseAny(double floorWeight);
   int32_t chooseTopP(double floorWeight);
@@ -78,13 +80,15 @@ private:
   uint32_t vocabSize = 0;
   uint64_t state = 0;
   std::vector<bool> banned;
+  bool bansAny = false;
   std::unordered_set<int32_t> seen;
   std::vector<Candidate> candidates;
   std::vector<double> weights;
+  std::vector<int32_t> blockKeys, sortedKeys;
 };
 
 /// e^x for x <= 0 in double precision from basic IEEE operations only (relative
-/// error below 1e-15 above -700). Declared for its test.
+/// error below 1e-15 above -700, 0 below -708). Declared for its test.
 double expNonPositive(double x);
 
 } // namespace k3rt

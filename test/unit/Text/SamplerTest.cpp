@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -137,6 +138,76 @@ TEST(Sampler, TopPOverALargeFlatVocabulary) {
     sum += id;
   }
   EXPECT_NEAR(sum / 200, 5000, 1000);
+}
+
+/// Few different values, so that there are ties, zeros of both signs among them.
+std::vector<float> coarse(uint32_t seed, size_t count) {
+  std::mt19937 random(seed);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = (float(random() % 401) - 200) / 8 * (random() % 2 ? 1.0f : -1.0f);
+  return values;
+}
+
+TEST(Sampler, GreedyOverALargeVocabulary) {
+  for (uint32_t size : {1023, 1024, 1025, 20000}) {
+    SamplerOptions options;
+    options.greedy = true;
+    std::vector<float> values = coarse(size, size);
+    auto likeliest = [&] { return int32_t(std::max_element(values.begin(), values.end()) - values.begin()); };
+    Sampler s = sampler(options, size);
+    EXPECT_EQ(sample(s, values), likeliest());
+    values.assign(size, -0.0f);
+    values[size - 2] = 0.0f;
+    EXPECT_EQ(sample(s, values), 0) << "zeros are equal";
+    values = coarse(size + 1, size);
+    options.bannedIds = {likeliest()};
+    s = sampler(options, size);
+    values[size_t(likeliest())] += 100;
+    int32_t banned = options.bannedIds[0];
+    std::vector<float> others = values;
+    others[size_t(banned)] = -1000;
+    EXPECT_EQ(sample(s, values), std::max_element(others.begin(), others.end()) - others.begin());
+  }
+}
+
+// Only blocks with large values are looked at; what is chosen is what all of them would give.
+TEST(Sampler, TopKOverALargeVocabulary) {
+  constexpr uint32_t size = 20011;
+  for (int32_t topK : {1, 2, 50, 300, 5000, 20011, 30000})
+    for (bool bans : {false, true}) {
+      std::vector<float> values = coarse(uint32_t(topK), size);
+      std::vector<int32_t> order(size);
+      for (uint32_t i = 0; i < size; ++i)
+        order[i] = int32_t(i);
+      std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        float first = values[size_t(a)], second = values[size_t(b)];
+        return first != second ? first > second : a < b;
+      });
+      SamplerOptions options;
+      options.topK = topK;
+      options.temperature = 40; // all of them now and then
+      if (bans) {
+        options.bannedIds = {order[0], order[7], order[7], 3};
+        order.erase(std::remove_if(order.begin(), order.end(),
+                                   [&](int32_t id) {
+                                     return std::count(options.bannedIds.begin(), options.bannedIds.end(), id) != 0;
+                                   }),
+                    order.end());
+      }
+      order.resize(std::min(order.size(), size_t(topK)));
+      Sampler s = sampler(options, size);
+      std::vector<int32_t> draws(order.size());
+      for (int i = 0; i < 100; ++i) {
+        auto found = std::find(order.begin(), order.end(), sample(s, values));
+        ASSERT_NE(found, order.end()) << topK;
+        ++draws[size_t(found - order.begin())];
+      }
+      if (topK == 2) {
+        EXPECT_GT(draws[0], 20);
+        EXPECT_GT(draws[1], 20);
+      }
+    }
 }
 
 TEST(Sampler, RepetitionPenaltyLowersSeenTokens) {
