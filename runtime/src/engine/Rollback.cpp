@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/engine/Engine.h"
 
+#include <algorithm>
+
 namespace k3rt {
 
 using Word = unsigned long long;
@@ -80,6 +82,10 @@ Status Engine::rollBack(const k3rt_rollback_row *input, uint32_t count) {
     sequence.tokens.resize(sequence.markLength);
     sequence.failure.clear();
   }
+  if (std::all_of(again.begin(), again.end(), [](const k3rt_batch_row &row) {
+        return row.num_tokens == 0;
+      }))
+    return Status();
   k3rt_batch batch = {again.data(), count};
   k3rt_step_result unused;
   return step(batch, unused);

@@ -11,7 +11,7 @@
 namespace k3rt {
 
 /// What a running request could use of a step: the tokens of its prompt that
-/// are left, or its newest token (decode).
+/// are left, or its newest token and those to be run again (decode).
 struct Demand {
   uint64_t tokens = 0;
   bool decode = false;
@@ -20,7 +20,8 @@ struct Demand {
 
 /// How many rows each of `demands`, which are in the order of their requests,
 /// gets of `budget` >= 1. Decodes come first, so that a long prompt never stops
-/// them; where there are more than fit, those that have waited longest. A
+/// them, with all their tokens or none; where there are more than fit, those that
+/// have waited longest. One of more than half of the budget may never fit. A
 /// quarter of the budget is kept for prompts as long as there are some, so that
 /// decodes never stop them either; these are served in order. With a budget of
 /// one row, prompts wait for decodes.

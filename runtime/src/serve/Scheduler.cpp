@@ -199,12 +199,13 @@ void Scheduler::formBatch() {
       left = std::min(left, options.prefixInterval -
                                 request->fed % options.prefixInterval);
     requests.push_back(request.get());
-    demands.push_back({decodes ? 1 : left, decodes, request->lastServed});
+    demands.push_back({decodes ? 1 + request->owed.size() : left, decodes,
+                       request->lastServed});
   }
   std::vector<uint64_t> granted;
   shareBudget(demands, options.tokenBudget, granted);
   batch.clear();
-  // Single tokens first: they fit into the first program run, whatever follows.
+  // What decodes first: it fits into the first program run, whatever follows.
   for (bool decodes : {true, false})
     for (size_t i = 0; i < demands.size(); ++i)
       if (granted[i] != 0 && demands[i].decode == decodes)
@@ -216,7 +217,8 @@ void Scheduler::formBatch() {
   for (Served &served : batch) {
     Request &request = *served.request;
     if (served.decodes) {
-      request.guess.assign(1, request.newest);
+      request.guess = request.owed;
+      request.guess.push_back(request.newest);
       uint32_t drafted = draft(request, spare);
       spare -= drafted;
       served.count += drafted;
@@ -232,7 +234,9 @@ void Scheduler::formBatch() {
 
 /// Adds a draft to `guess`, if the sequence can be brought back from it.
 uint32_t Scheduler::draft(Request &request, uint64_t most) {
-  if (!request.drafter || slotsWanted() || request.failedDraft) {
+  constexpr size_t mostOwed = 16; // else rejections would add up without end
+  if (!request.drafter || slotsWanted() || request.failedDraft ||
+      request.owed.size() > mostOwed) {
     request.failedDraft = false;
     return 0;
   }
@@ -289,7 +293,8 @@ Status Scheduler::runBatch() {
                  result.logits +
                      result.first_row[i] * uint64_t(result.vocab_size),
                  result.first_row[i + 1] - result.first_row[i]);
-    } else if (happened && request.guess.size() > 1 && served.decodes) {
+    } else if (happened && served.decodes &&
+               served.count > 1 + request.owed.size()) {
       // It may have been the draft's fault: once more without one.
       request.failedDraft = true;
       rejected.push_back(&request);
@@ -321,26 +326,42 @@ void Scheduler::takeResult(const Served &served, const float *logits,
   }
   // Every token of the draft that is chosen anyway has been run already.
   uint64_t vocab = engine.artifact().index().model()->vocab_size();
-  uint64_t drafted = served.count - 1, accepted = 0;
+  uint64_t owed = request.owed.size();
+  uint64_t drafted = served.count - 1 - owed, accepted = 0;
   request.drafted += drafted;
+  if (drafted != 0) // logits of all tokens
+    logits += owed * vocab;
   bool goesOn;
   for (;; ++accepted) {
     ++request.fed;
     goesOn = choose(request, logits + accepted * vocab);
     if (!goesOn || accepted == drafted ||
-        request.newest != request.guess[accepted + 1])
+        request.newest != request.guess[owed + accepted + 1])
       break;
     ++request.accepted;
   }
   if (drafted != 0)
     request.drafter->report(uint32_t(drafted), uint32_t(accepted));
   bool keepsState = !goesOn && storesPrefixes && request.generated > 1;
-  if (accepted < drafted && (goesOn || keepsState)) {
-    rejected.push_back(&request);
-    rejectedRows.push_back({request.sequence, accepted + 1});
-  }
+  if (accepted < drafted && (goesOn || keepsState))
+    reject(request, accepted, goesOn);
+  else
+    request.owed.clear();
   if (keepsState)
     finished.push_back(&request);
+}
+
+/// Goes back to before the draft. What is right of the step's tokens is run again
+/// with the next step, if there is one and it has room for them beside others.
+void Scheduler::reject(Request &request, uint64_t accepted, bool goesOn) {
+  uint64_t right = request.owed.size() + 1 + accepted;
+  bool later = goesOn && right + 1 <= options.tokenBudget / 2;
+  rejected.push_back(&request);
+  rejectedRows.push_back({request.sequence, later ? 0 : right});
+  request.owed.clear();
+  if (later)
+    request.owed.assign(request.guess.begin(),
+                        request.guess.begin() + long(right));
 }
 
 void Scheduler::rollBack() {

@@ -85,7 +85,10 @@ private:
     uint64_t generated = 0;
     uint64_t lastServed = 0;
     std::unique_ptr<Drafter> drafter; ///< none: no drafts
-    std::vector<int32_t> guess;       ///< `newest` and its draft, in this step
+    /// Fed tokens that the state has lost with a rejected draft: they join the
+    /// next step, which costs less than a step for them alone.
+    std::vector<int32_t> owed;
+    std::vector<int32_t> guess; ///< `owed`, `newest` and its draft, in this step
     bool marked = false;              ///< its sequence has a mark
     bool failedDraft = false; ///< the last draft made the model fail
     uint64_t drafted = 0, accepted = 0;
@@ -122,6 +125,7 @@ private:
   void releaseMarks();
   void formBatch();
   uint32_t draft(Request &request, uint64_t most);
+  void reject(Request &request, uint64_t accepted, bool goesOn);
   Status runBatch();
   void takeResult(const Served &served, const float *logits,
                   uint64_t logitRows);

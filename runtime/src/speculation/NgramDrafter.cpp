@@ -9,11 +9,12 @@
 
 namespace k3rt {
 
-/// A rejected draft costs a run for nothing. While fewer than this share of
-/// drafted tokens is accepted, only every so many-th chance is used to see
-/// whether that has changed.
+/// A rejected draft costs a run for nothing. While fewer than this share of the
+/// tokens is accepted that matches of some length gave, short drafts try whether that has changed, after
+/// longer and longer pauses.
 static constexpr double worthwhile = 0.3;
-static constexpr uint32_t chancesSkipped = 15;
+static constexpr uint32_t triedTokens = 2;
+static constexpr uint32_t shortestPause = 15, longestPause = 127;
 /// Weight of the last draft in the running share.
 static constexpr double newest = 0.25;
 
@@ -21,6 +22,7 @@ NgramDrafter::NgramDrafter(uint32_t longestMatch, uint32_t shortestMatch)
     : longest(longestMatch), shortest(shortestMatch) {
   assert(shortest >= 1 && shortest <= longest);
   lastEnd.resize(longest - shortest + 1);
+  records.resize(longest - shortest + 1, {0.6, 0, shortestPause});
 }
 
 uint64_t NgramDrafter::hashEndingAt(uint64_t end, uint32_t length) const {
@@ -55,22 +57,36 @@ std::vector<int32_t> NgramDrafter::draft(uint32_t count) {
     if (found == ends.end() ||
         !equalBefore(found->second, history.size(), n))
       continue;
-    if (acceptance < worthwhile && pause != 0) {
-      --pause;
-      return {};
+    drafted = n - shortest;
+    Record &record = records[drafted];
+    if (record.acceptance < worthwhile) {
+      if (record.pause != 0) {
+        --record.pause;
+        return {};
+      }
+      record.pause = record.nextPause;
+      count = std::min(count, triedTokens);
     }
-    pause = chancesSkipped;
-    uint64_t begin = found->second;
-    uint64_t end = std::min<uint64_t>(begin + count, history.size());
-    return std::vector<int32_t>(history.begin() + long(begin),
-                                history.begin() + long(end));
+    // What repeats itself goes on to do so.
+    uint64_t period = history.size() - found->second;
+    std::vector<int32_t> tokens(count);
+    for (uint64_t i = 0; i < count; ++i)
+      tokens[i] = i < period ? history[found->second + i] : tokens[i - period];
+    return tokens;
   }
   return {};
 }
 
-void NgramDrafter::report(uint32_t drafted, uint32_t accepted) {
-  if (drafted != 0)
-    acceptance += newest * (double(accepted) / drafted - acceptance);
+void NgramDrafter::report(uint32_t tokens, uint32_t accepted) {
+  if (tokens == 0)
+    return;
+  Record &record = records[drafted];
+  double share = double(accepted) / tokens;
+  record.acceptance += newest * (share - record.acceptance);
+  if (share >= worthwhile)
+    record.nextPause = shortestPause;
+  else if (record.acceptance < worthwhile)
+    record.nextPause = std::min(2 * record.nextPause + 1, longestPause);
 }
 
 } // namespace k3rt

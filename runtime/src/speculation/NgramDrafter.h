@@ -23,12 +23,13 @@ public:
   /// Appends tokens of the sequence (prompt or answer).
   void observe(const int32_t *tokens, uint64_t count);
 
-  /// Up to `count` tokens that may follow, of the latest earlier occurrence.
-  /// Fewer drafts are made while most of the last ones were rejected.
+  /// `count` tokens that may follow, as they did the latest earlier occurrence;
+  /// none if there is none. Fewer drafts are made, and short ones, while most of
+  /// the last ones of as long a match were rejected.
   std::vector<int32_t> draft(uint32_t count);
 
   /// How many tokens of the last draft the model has confirmed.
-  void report(uint32_t drafted, uint32_t accepted);
+  void report(uint32_t tokens, uint32_t accepted);
 
 private:
   uint64_t hashEndingAt(uint64_t end, uint32_t length) const;
@@ -39,9 +40,15 @@ private:
   /// Per length, from `shortest`: where the n-gram with a hash last ended,
   /// leaving out the one at the very end of the history.
   std::vector<std::unordered_map<uint64_t, uint64_t>> lastEnd;
-  /// Share of drafted tokens that were accepted lately, from 0 to 1.
-  double acceptance = 1;
-  uint32_t pause = 0;
+  /// What drafts by matches of one length were worth.
+  struct Record {
+    /// Share of the tokens that were accepted lately, from 0 to 1.
+    double acceptance;
+    /// Chances to let pass, now and after the next draft that is a try.
+    uint32_t pause, nextPause;
+  };
+  std::vector<Record> records; ///< per length, from `shortest`
+  uint32_t drafted = 0;        ///< the record that the last draft belongs to
 };
 
 } // namespace k3rt

@@ -364,6 +364,29 @@ TEST_F(BatchTest, StandardStreamsAndSummary) {
   EXPECT_GT(summary["tokens_per_s"], 0.0);
   EXPECT_EQ(mock().options.max_sequences, 3u);
   EXPECT_EQ(mock().options.prefix_cache_bytes, 2048u);
+  for (const char *name : {"mean", "median", "p95"})
+    EXPECT_TRUE(summary["first_token_ms"][name].is_number()) << name;
+  EXPECT_EQ(summary["drafted_tokens"], 0);
+  EXPECT_EQ(summary["tokens_per_step"], 1.0);
+  EXPECT_EQ(mock().mostDrafted, (std::vector<uint32_t>{0, 0, 0, 0}));
+}
+
+// With drafts, states are marked in slots beside those of the sequences.
+TEST_F(BatchTest, Speculation) {
+  std::string line = R"({"tokens": [1200], "max_tokens": 2})";
+  RunResult result = batch({line}, {"--speculate=ngram", "--draft-tokens=7",
+                                    "--max-sequences=3"});
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_EQ(mock().mostDrafted, (std::vector<uint32_t>{7}));
+  EXPECT_EQ(mock().options.max_sequences, 6u);
+  Json speculated = parse(read())[0];
+  EXPECT_EQ(speculated["drafted_tokens"], 0);
+  EXPECT_EQ(speculated["accepted_tokens"], 0);
+  // The answers are the same, so that either run goes on with the other's.
+  result = batch({line, line});
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  EXPECT_NE(result.err.find("1 results were there"), std::string::npos);
+  EXPECT_FALSE(parse(read())[1].contains("drafted_tokens"));
 }
 
 TEST_F(BatchTest, ProgressIsForTerminals) {

@@ -191,6 +191,97 @@ TEST_F(K3Run, BadInputIsOneLine) {
             "m.k3a: tokenizer: block of 3 bytes is too short");
 }
 
+// A model of three words in turn: what comes depends on the whole history, so
+// that a token left over from a draft would change the answer. Every seventh
+// place has another word.
+void speakInTurns() {
+  mock().logits = [](const Ids &history, std::vector<float> &logits) {
+    size_t n = history.size();
+    logits[n % 7 == 0 ? 1400 + n % 5 : 1200 + n % 3] = 30;
+  };
+}
+
+TEST_F(K3Run, SpeculationChangesNoAnswer) {
+  for (const char *tokens : {"1", "2", "40"})
+    for (const char *drafts : {"1", "2", "3", "5", "64"}) {
+      resetMock();
+      speakInTurns();
+      std::vector<std::string> arguments = {"m.k3a", "x", "--greedy",
+                                            "--max-tokens", tokens};
+      nlohmann::json plain = runJson(arguments);
+      Ids fed = mock().history;
+      size_t plainSteps = mock().steps.size();
+      EXPECT_EQ(plain["drafted_tokens"], 0);
+      EXPECT_EQ(plain["accepted_tokens"], 0);
+      EXPECT_EQ(mock().options.max_sequences, 1u);
+      mock().steps.clear();
+      for (const char *option : {"--speculate=ngram", "--draft-tokens", drafts})
+        arguments.push_back(option);
+      nlohmann::json drafted = runJson(arguments);
+      EXPECT_EQ(drafted["tokens"], plain["tokens"]);
+      EXPECT_EQ(drafted["text"], plain["text"]);
+      // Nothing that was only guessed is left in the sequence.
+      EXPECT_EQ(mock().history, fed);
+      EXPECT_EQ(mock().options.max_sequences, 2u);
+      if (plain["tokens"].size() < 40)
+        continue;
+      EXPECT_LT(mock().steps.size(), plainSteps);
+      EXPECT_GT(drafted["accepted_tokens"], 0);
+      EXPECT_GT(drafted["drafted_tokens"], drafted["accepted_tokens"]);
+      EXPECT_GT(drafted["tokens_per_step"], 1.0);
+      EXPECT_EQ(plain["tokens_per_step"], 1.0);
+    }
+}
+
+TEST_F(K3Run, SpeculationIsReported) {
+  speakInTurns();
+  RunResult result = run({"m.k3a", "x", "--max-tokens=40", "--greedy",
+                          "--speculate=ngram"});
+  EXPECT_EQ(result.exitCode, 0);
+  EXPECT_NE(result.err.find(" guesses, "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find(" tokens a step"), std::string::npos);
+  result = run({"m.k3a", "x", "--max-tokens=40", "--greedy"});
+  EXPECT_EQ(result.err.find("guesses"), std::string::npos) << result.err;
+}
+
+// Samples come from the same random numbers, with stop strings and all.
+TEST_F(K3Run, SpeculationChangesNoSample) {
+  mock().logits = [](const Ids &history, std::vector<float> &logits) {
+    size_t n = history.size();
+    logits[1200 + n % 3] = 30;
+    logits[1300 + n % 2] = n % 4 == 0 ? 30 : 28;
+  };
+  for (int seed = 0; seed < 12; ++seed) {
+    std::vector<std::string> arguments = {"m.k3a", "x", "--max-tokens=50",
+                                          "--seed", std::to_string(seed)};
+    nlohmann::json plain = runJson(arguments);
+    Ids fed = mock().history;
+    arguments.push_back("--speculate=ngram");
+    nlohmann::json drafted = runJson(arguments);
+    EXPECT_EQ(drafted["tokens"], plain["tokens"]);
+    EXPECT_EQ(mock().history, fed);
+    EXPECT_GT(drafted["drafted_tokens"], 0);
+  }
+}
+
+// The turns of a conversation follow each other in the sequence as they do
+// without drafts.
+TEST_F(K3Run, SpeculationInChats) {
+  std::vector<std::string> arguments = {"chat", "m.k3a", "--no-think",
+                                        "--greedy", "--max-tokens=24"};
+  speakInTurns();
+  RunResult plain = run(arguments, "Hi\nAgain\n");
+  Ids fed = mock().history;
+  resetMock();
+  speakInTurns();
+  arguments.push_back("--speculate=ngram");
+  RunResult drafted = run(arguments, "Hi\nAgain\n");
+  EXPECT_EQ(drafted.exitCode, 0) << drafted.err;
+  EXPECT_EQ(drafted.out, plain.out);
+  EXPECT_EQ(mock().history, fed);
+  EXPECT_NE(drafted.err.find(" guesses, "), std::string::npos) << drafted.err;
+}
+
 TEST_F(K3Run, EngineOptionsArePassedOn) {
   script({});
   runJson({"m.k3a", "x", "--threads=3", "--memory-limit=2G", "--context=99",

@@ -110,6 +110,17 @@ k3rt_status k3rt_sequence_read_state(k3rt_engine *, k3rt_sequence, uint32_t laye
 k3rt_status k3rt_sequence_write_state(k3rt_engine *, k3rt_sequence, uint32_t, const char *, const float *, uint64_t) {
   return K3RT_OK;
 }
+k3rt_status k3rt_sequence_mark(k3rt_engine *, k3rt_sequence) {
+  mock().mark = mock().history.size();
+  return K3RT_OK;
+}
+k3rt_status k3rt_rollback(k3rt_engine *engine, const k3rt_rollback_row *rows, uint32_t) {
+  auto &model = mock();
+  if (model.mark + rows->keep > model.history.size())
+    return engine->fail(K3RT_INVALID_ARGUMENT, "fewer tokens came after the mark");
+  model.history.resize(model.mark + rows->keep);
+  return K3RT_OK;
+}
 k3rt_status k3rt_prefix_attach(k3rt_engine *, k3rt_sequence, const int32_t *, uint64_t, uint64_t *reused) {
   *reused = 0;
   return K3RT_OK;
@@ -219,6 +230,7 @@ k3rt_status k3rt_scheduler_submit(k3rt_scheduler *scheduler, const k3rt_request_
                                  options->num_prompt,
                                  options->max_tokens});
   mock().seeds.push_back(options->sampling->seed);
+  mock().mostDrafted.push_back(options->max_draft);
   return K3RT_OK;
 }
 k3rt_status k3rt_scheduler_cancel(k3rt_scheduler *scheduler, k3rt_request request) {
@@ -233,7 +245,7 @@ k3rt_status k3rt_scheduler_step(k3rt_scheduler *scheduler, k3rt_scheduler_report
   size_t running = 0;
   *report = {};
   for (auto &request : scheduler->requests) {
-    if (!request.cancelled && running++ >= model.options.max_sequences) {
+    if (!request.cancelled && running++ >= scheduler->options.max_running) {
       left.push_back(request);
       continue;
     }

@@ -38,6 +38,8 @@ struct MockModel {
   k3rt_engine_options options = {};
   uint64_t offset = 0;
   std::vector<uint64_t> seeds; ///< of the requests submitted to a scheduler
+  std::vector<uint32_t> mostDrafted; ///< of the same
+  size_t mark = 0;             ///< length of the history at the newest mark
 };
 
 /// The model in use; reset() starts a new one with the tokenizer of k3-nano.

@@ -70,6 +70,16 @@ TEST(Options, SamplingAndStops) {
   EXPECT_EQ(o.maxTokens, 3u);
 }
 
+TEST(Options, Speculation) {
+  EXPECT_EQ(parse({"m.k3a", "Hi"}).mostDrafted(), 0u);
+  EXPECT_EQ(parse({"m.k3a", "Hi", "--speculate=off"}).mostDrafted(), 0u);
+  EXPECT_EQ(parse({"m.k3a", "Hi", "--speculate=ngram"}).mostDrafted(), 5u);
+  EXPECT_EQ(parse({"chat", "m.k3a", "--speculate", "ngram", "--draft-tokens",
+                   "9"})
+                .mostDrafted(),
+            9u);
+}
+
 TEST(Options, Sizes) {
   uint64_t bytes = 0;
   EXPECT_TRUE(parseSize("512", bytes));
@@ -108,6 +118,17 @@ TEST(Options, ErrorsSayWhatIsWanted) {
             "score needs a text file (see --help)");
   EXPECT_EQ(parseError({"chat", "m.k3a", "--effort=medium"}),
             "--effort wants low, high or max, got 'medium'");
+  EXPECT_EQ(parseError({"m.k3a", "x", "--speculate=model"}),
+            "--speculate wants ngram or off, got 'model'");
+  for (const char *count : {"0", "65", "two", "-1", ""})
+    EXPECT_EQ(parseError({"m.k3a", "x", "--speculate=ngram", "--draft-tokens",
+                          count}),
+              "--draft-tokens wants a number from 1 to 64, got '" +
+                  std::string(count) + "'");
+  EXPECT_EQ(parseError({"m.k3a", "x", "--draft-tokens=4"}),
+            "--draft-tokens needs --speculate=ngram");
+  EXPECT_EQ(parseError({"m.k3a", "x", "--draft-tokens=4", "--speculate=off"}),
+            "--draft-tokens needs --speculate=ngram");
 }
 
 TEST(Options, HelpAndVersion) {
@@ -118,7 +139,7 @@ TEST(Options, HelpAndVersion) {
        {"--prompt ", "--prompt-file", "--max-tokens", "--specials", "--no-bos",
         "--greedy", "--temperature", "--top-k", "--top-p", "--min-p",
         "--repetition-penalty", "--seed", "--stop ", "--stop-id",
-        "--ignore-eos", "--messages", "--system", "--no-think", "--effort",
+        "--ignore-eos", "--speculate", "--draft-tokens", "--messages", "--system", "--no-think", "--effort",
         "--threads", "--memory-limit", "--context", "--prefill-window",
         "--weights-dir", "--verify-weights", "--poison", "--logit-tolerance",
         "--layer-tolerance", "--state-tolerance", "--loss-tolerance",

@@ -46,6 +46,19 @@ TEST(Budget, DecodesThatWaitedLongestComeFirst) {
             (Rows{0, 1, 0, 1}));
 }
 
+// Tokens to be run again come with the newest one or not at all.
+TEST(Budget, DecodesAreWhole) {
+  auto again = [](uint64_t tokens, uint64_t lastServed) {
+    return Demand{tokens, true, lastServed};
+  };
+  EXPECT_EQ(share({again(3, 0), decode(), promptOf(9)}, 8), (Rows{3, 1, 4}));
+  EXPECT_EQ(share({again(4, 2), decode(1), again(4, 3)}, 8), (Rows{4, 1, 0}));
+  EXPECT_EQ(share({again(4, 2), decode(1), again(4, 1)}, 8), (Rows{0, 1, 4}));
+  // The first in the line always comes, whatever prompts there are.
+  EXPECT_EQ(share({decode(5), again(4, 1), promptOf(99)}, 8),
+            (Rows{1, 4, 3}));
+}
+
 TEST(Budget, OneRow) {
   EXPECT_EQ(share({promptOf(5), decode()}, 1), (Rows{0, 1}));
   EXPECT_EQ(share({promptOf(5), promptOf(5)}, 1), (Rows{1, 0}));

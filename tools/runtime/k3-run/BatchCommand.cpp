@@ -11,6 +11,7 @@
 #include "tools/runtime/k3-run/ProgressLine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <istream>
@@ -35,7 +36,38 @@ struct Job {
 struct Counts {
   uint64_t results = 0, failed = 0, bad = 0, kept = 0;
   uint64_t promptTokens = 0, reusedTokens = 0, tokens = 0;
+  uint64_t draftedTokens = 0, acceptedTokens = 0;
+  uint64_t answers = 0, generated = 0; ///< with a token at least, and all of theirs
+  std::vector<double> firstTokenMs; ///< of every answer, from its start
 };
+
+/// Of the answers as if they were one after the other: see tokensPerStep.
+double tokensPerStep(const Counts &counts) {
+  uint64_t later = counts.generated - counts.answers;
+  uint64_t accepted = std::min(counts.acceptedTokens, later);
+  return later == accepted ? 0
+                           : static_cast<double>(later) /
+                                 static_cast<double>(later - accepted);
+}
+
+double meanOf(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+/// The smallest value that `share` of all do not exceed.
+double quantileOf(std::vector<double> values, double share) {
+  if (values.empty())
+    return 0;
+  auto at = static_cast<size_t>(
+      std::ceil(share * static_cast<double>(values.size())));
+  at = std::max<size_t>(at, 1) - 1;
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(at),
+                   values.end());
+  return values[at];
+}
 
 const char *nameOf(int32_t finish) {
   switch (finish) {
@@ -112,6 +144,7 @@ bool Batch::open(std::string &error) {
   k3rt_scheduler_options settings;
   k3rt_scheduler_options_init(&settings);
   settings.token_budget = options.tokenBudget;
+  settings.max_running = sequencesAtATime(options);
   settings.prefix_interval = options.prefixInterval;
   settings.on_event = [](void *self, const k3rt_request_event *event) {
     static_cast<Batch *>(self)->take(*event);
@@ -146,7 +179,7 @@ bool Batch::readLine(std::string &line, std::string &error) {
 /// Enough requests for the scheduler to choose from; with ordered output, no
 /// more than a slow one may hold back.
 bool Batch::submitMore(std::string &error) {
-  size_t most = std::max<size_t>(64, 4 * engineOptions(options).max_sequences);
+  size_t most = std::max<size_t>(64, 4 * uint64_t(sequencesAtATime(options)));
   constexpr size_t mostHeld = 1024;
   std::string line;
   while (jobs.size() < most && output.held() < mostHeld) {
@@ -215,6 +248,7 @@ bool Batch::submit(const std::string &line, std::string &error) {
   submitted.banned_ids = settings.sampler.bannedIds.data();
   submitted.num_banned_ids = settings.sampler.bannedIds.size();
   submitted.priority = request.priority;
+  submitted.max_draft = options.mostDrafted();
   k3rt_request id = 0;
   char message[512] = "";
   if (k3rt_scheduler_submit(scheduler, &submitted, &id, message,
@@ -282,8 +316,20 @@ bool Batch::writeResult(const Job &job, const k3rt_request_event *event,
     result["start_ms"] = event->start_seconds * 1e3;
     result["first_token_ms"] = event->first_token_seconds * 1e3;
     result["ms"] = event->seconds * 1e3;
+    if (options.mostDrafted() != 0) {
+      result["drafted_tokens"] = event->drafted_tokens;
+      result["accepted_tokens"] = event->accepted_tokens;
+    }
     counts.promptTokens += event->prompt_tokens;
     counts.reusedTokens += event->reused_tokens;
+    counts.draftedTokens += event->drafted_tokens;
+    counts.acceptedTokens += event->accepted_tokens;
+    if (event->num_tokens != 0) {
+      ++counts.answers;
+      counts.generated += event->num_tokens;
+      counts.firstTokenMs.push_back(
+          (event->first_token_seconds - event->start_seconds) * 1e3);
+    }
   }
   result["request_hash"] = job.request.hash;
   ++counts.results;
@@ -347,20 +393,35 @@ bool runBatch(const Options &options, Streams &streams, std::string &error) {
     json["tokens"] = counts.tokens;
     json["seconds"] = seconds;
     json["tokens_per_s"] = rate;
+    json["first_token_ms"] = {{"mean", meanOf(counts.firstTokenMs)},
+                              {"median", quantileOf(counts.firstTokenMs, 0.5)},
+                              {"p95", quantileOf(counts.firstTokenMs, 0.95)}};
+    json["drafted_tokens"] = counts.draftedTokens;
+    json["accepted_tokens"] = counts.acceptedTokens;
+    json["tokens_per_step"] = tokensPerStep(counts);
     json["peak_rss_bytes"] = peakMemory();
     streams.out << json.dump() << '\n';
   } else {
     char line[256];
     std::snprintf(
         line, sizeof(line),
-        "%llu results in %.3f s; %llu prompt tokens (%llu reused), %llu "
-        "tokens, %.1f tokens/s; %.0f MB",
+        "%llu results in %.3f s; %llu prompt tokens (%llu reused), first token "
+        "%.1f ms after the start; %llu tokens, %.1f tokens/s; %.0f MB",
         static_cast<unsigned long long>(counts.results), seconds,
         static_cast<unsigned long long>(counts.promptTokens),
         static_cast<unsigned long long>(counts.reusedTokens),
+        quantileOf(counts.firstTokenMs, 0.5),
         static_cast<unsigned long long>(counts.tokens), rate,
         static_cast<double>(peakMemory()) / 1e6);
     streams.err << line;
+    if (counts.draftedTokens != 0) {
+      std::snprintf(line, sizeof(line),
+                    "; %llu guesses, %llu right, %.2f tokens a step",
+                    static_cast<unsigned long long>(counts.draftedTokens),
+                    static_cast<unsigned long long>(counts.acceptedTokens),
+                    tokensPerStep(counts));
+      streams.err << line;
+    }
     if (counts.kept != 0)
       streams.err << "; " << counts.kept << " results were there";
     streams.err << '\n';

@@ -9,6 +9,7 @@
 
 #include <istream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ostream>
 
 namespace k3run {
@@ -36,7 +37,11 @@ public:
     if (!options.ignoreEos)
       settings.stops.stopIds.push_back(
           k3rt::chatStopId(engine.tokenizer(), format));
-    return engine.createSequence(sequence, error);
+    k3rt_sequence sequence = 0;
+    if (!engine.createSequence(sequence, error))
+      return false;
+    steps.emplace(engine, sequence, options.mostDrafted());
+    return true;
   }
 
   /// Answers `json`, messages from `where` that follow what was said so far.
@@ -55,7 +60,7 @@ public:
       if (!options.json)
         streams.out << text << std::flush;
     };
-    if (!generate(engine, sequence, length, prompt, settings, source, write,
+    if (!generate(engine, *steps, length, prompt, settings, source, write,
                   start, result, error))
       return false;
     first = false;
@@ -80,7 +85,7 @@ private:
   Engine engine;
   k3rt::ChatFormat format = k3rt::ChatFormat::kimiK3;
   GenerationSettings settings;
-  k3rt_sequence sequence = 0;
+  std::optional<DraftedSteps> steps;
   uint64_t length = 0;
   bool first = true;
   std::vector<int32_t> unfed;
@@ -124,6 +129,10 @@ bool answerFile(const Options &options, Streams &streams, std::string &error) {
   output["prompt_tokens"] = result.promptTokens;
   output["first_token_ms"] = result.firstTokenSeconds * 1e3;
   output["decode_tokens_per_s"] = result.decodeTokensPerSecond();
+  output["drafted_tokens"] = result.draftedTokens;
+  output["accepted_tokens"] = result.acceptedTokens;
+  output["tokens_per_step"] =
+      tokensPerStep(result.tokens.size(), result.acceptedTokens);
   output["peak_rss_bytes"] = peakMemory();
   streams.out << output.dump() << '\n';
   return true;

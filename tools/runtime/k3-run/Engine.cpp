@@ -10,16 +10,23 @@
 
 namespace k3run {
 
+uint32_t sequencesAtATime(const Options &options) {
+  // Only batch runs more than one sequence at a time.
+  constexpr uint32_t batchSequences = 16;
+  if (options.maxSequences != 0)
+    return std::min(options.maxSequences, UINT32_MAX / 2);
+  return options.command == Command::batch ? batchSequences : 1;
+}
+
 k3rt_engine_options engineOptions(const Options &options) {
   k3rt_engine_options result;
   k3rt_engine_options_init(&result);
   result.threads = options.threads;
   result.memory_limit = options.memoryLimit;
-  // Only batch runs more than one sequence at a time.
-  constexpr uint32_t batchSequences = 16;
-  result.max_sequences = options.maxSequences != 0             ? options.maxSequences
-                         : options.command == Command::batch ? batchSequences
-                                                             : 1;
+  result.max_sequences = sequencesAtATime(options);
+  // A draft is taken back to a copy of the state, in a slot of its own.
+  if (options.mostDrafted() != 0)
+    result.max_sequences *= 2;
   result.prefix_cache_bytes = options.prefixCacheBytes;
   result.max_context = options.context;
   result.prefill_window = options.prefillWindow;

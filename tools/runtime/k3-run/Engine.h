@@ -79,6 +79,9 @@ private:
   std::unique_ptr<k3rt::Tokenizer> textTokenizer;
 };
 
+/// Sequences that the command runs at the same time.
+uint32_t sequencesAtATime(const Options &options);
+
 /// The engine options of the command line; `options` must outlive the result.
 k3rt_engine_options engineOptions(const Options &options);
 

@@ -49,6 +49,7 @@ bool runGenerate(const Options &options, Streams &streams,
   k3rt_sequence sequence = 0;
   if (!engine.createSequence(sequence, error))
     return false;
+  DraftedSteps steps(engine, sequence, options.mostDrafted());
   PlainText source(engine.tokenizer());
   GenerationResult result;
   uint64_t length = 0;
@@ -59,7 +60,7 @@ bool runGenerate(const Options &options, Streams &streams,
     streams.out << text << std::flush;
     wrote = true;
   };
-  bool done = generate(engine, sequence, length, prompt,
+  bool done = generate(engine, steps, length, prompt,
                        generationSettings(options, engine), source, write,
                        streams.start, result, error);
   if (!options.json && (wrote || done))
@@ -77,6 +78,10 @@ bool runGenerate(const Options &options, Streams &streams,
   json["prompt_tokens"] = result.promptTokens;
   json["first_token_ms"] = result.firstTokenSeconds * 1e3;
   json["decode_tokens_per_s"] = result.decodeTokensPerSecond();
+  json["drafted_tokens"] = result.draftedTokens;
+  json["accepted_tokens"] = result.acceptedTokens;
+  json["tokens_per_step"] =
+      tokensPerStep(result.tokens.size(), result.acceptedTokens);
   json["peak_rss_bytes"] = peakMemory();
   streams.out << json.dump() << '\n';
   return true;

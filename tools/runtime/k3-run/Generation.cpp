@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "tools/runtime/k3-run/Generation.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 
@@ -44,7 +45,14 @@ GenerationSettings generationSettings(const Options &options,
   return settings;
 }
 
-bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
+double tokensPerStep(uint64_t tokens, uint64_t accepted) {
+  if (tokens < 2)
+    return 0;
+  return static_cast<double>(tokens - 1) /
+         static_cast<double>(tokens - 1 - std::min(accepted, tokens - 2));
+}
+
+bool generate(Engine &engine, DraftedSteps &steps, uint64_t &length,
               const std::vector<int32_t> &prompt,
               const GenerationSettings &settings, TextSource &source,
               const std::function<void(const std::string &)> &write,
@@ -69,11 +77,13 @@ bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
   }
   for (int32_t id : prompt)
     sampler.observe(id);
+  uint64_t draftedBefore = steps.drafted(), acceptedBefore = steps.accepted();
+  steps.observe(prompt);
 
   result.promptTokens = prompt.size();
   Clock::time_point begin = Clock::now();
   const float *logits = nullptr;
-  if (!engine.step(sequence, prompt.data(), prompt.size(), logits, error))
+  if (!engine.step(steps.sequenceHandle(), prompt.data(), prompt.size(), logits, error))
     return false;
   length += prompt.size();
   result.promptSeconds = seconds(begin, Clock::now());
@@ -108,10 +118,16 @@ bool generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
       result.finishReason = "context";
       break;
     }
-    if (!engine.step(sequence, &id, 1, logits, error))
-      return false;
     ++length;
+    uint64_t room = std::min<uint64_t>(
+        settings.maxTokens - result.tokens.size() - 1, context - length);
+    if (!steps.step(id, room, logits, error))
+      return false;
   }
+  if (!steps.settle(error))
+    return false;
+  result.draftedTokens = steps.drafted() - draftedBefore;
+  result.acceptedTokens = steps.accepted() - acceptedBefore;
   answer.finish(certain);
   give();
   if (answer.stopped())
@@ -129,7 +145,15 @@ std::string statistics(const GenerationResult &result) {
                 result.firstTokenSeconds, result.tokens.size(),
                 result.decodeTokensPerSecond(), result.finishReason,
                 static_cast<double>(peakMemory()) / 1e6);
-  return line;
+  if (result.draftedTokens == 0)
+    return line;
+  char drafts[128];
+  std::snprintf(drafts, sizeof(drafts),
+                "; %llu guesses, %llu right, %.2f tokens a step",
+                static_cast<unsigned long long>(result.draftedTokens),
+                static_cast<unsigned long long>(result.acceptedTokens),
+                tokensPerStep(result.tokens.size(), result.acceptedTokens));
+  return std::string(line) + drafts;
 }
 
 } // namespace k3run

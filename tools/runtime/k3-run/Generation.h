@@ -5,7 +5,7 @@
 #ifndef K3_TOOLS_K3RUN_GENERATION_H
 #define K3_TOOLS_K3RUN_GENERATION_H
 
-#include "tools/runtime/k3-run/Engine.h"
+#include "tools/runtime/k3-run/DraftedSteps.h"
 #include "tools/runtime/k3-run/TextSources.h"
 
 #include <chrono>
@@ -28,11 +28,17 @@ struct GenerationResult {
   /// Tokens after the first and the time they took.
   size_t decodeTokens = 0;
   double decodeSeconds = 0;
+  /// Tokens that were guessed, and those of them that were chosen.
+  uint64_t draftedTokens = 0, acceptedTokens = 0;
   double decodeTokensPerSecond() const {
     return decodeSeconds > 0 ? static_cast<double>(decodeTokens) / decodeSeconds
                              : 0;
   }
 };
+
+/// Tokens that a step gave: of `tokens` in one answer, whose first is the
+/// prompt's, `accepted` needed no step of their own. 0 if there was no step.
+double tokensPerStep(uint64_t tokens, uint64_t accepted);
 
 /// Sampling and stop settings of the command line with what the model adds: end
 /// tokens and ids that are never sampled.
@@ -44,11 +50,11 @@ struct GenerationSettings {
 GenerationSettings generationSettings(const Options &options,
                                       const Engine &engine);
 
-/// Feeds `prompt` (at least one token) to `sequence`, then generates. `write`
+/// Feeds `prompt` (at least one token) to the sequence of `steps`, then generates. `write`
 /// gets text as soon as it is certain. `length` is the number of tokens the
 /// sequence holds and is kept up to date: the last generated token is not fed.
 [[nodiscard]] bool
-generate(Engine &engine, k3rt_sequence sequence, uint64_t &length,
+generate(Engine &engine, DraftedSteps &steps, uint64_t &length,
          const std::vector<int32_t> &prompt, const GenerationSettings &settings,
          TextSource &source, const std::function<void(const std::string &)> &write,
          Clock::time_point start, GenerationResult &result, std::string &error);

@@ -109,6 +109,19 @@ OptionTable makeTable(Options &o) {
          o.stops.stopIds.push_back(0);
          return parseNumber(value, o.stops.stopIds.back()) ? nullptr : count;
        }},
+      {"--speculate",
+       [&o](const std::string &value) -> const char * {
+         o.speculate = value == "ngram";
+         return o.speculate || value == "off" ? nullptr : "ngram or off";
+       }},
+      {"--draft-tokens",
+       [&o](const std::string &value) -> const char * {
+         constexpr uint32_t most = 64;
+         return parseNumber(value, o.draftTokens) && o.draftTokens >= 1 &&
+                        o.draftTokens <= most
+                    ? nullptr
+                    : "a number from 1 to 64";
+       }},
       {"--messages", text(o.messagesFile)},
       {"--system", text(o.system)},
       {"--effort",
@@ -238,6 +251,10 @@ bool checkCommand(const Options &options, std::string &error) {
       return false;
     }
   }
+  if (options.draftTokens != 0 && !options.speculate) {
+    error = "--draft-tokens needs --speculate=ngram";
+    return false;
+  }
   if (options.command == Command::verify && options.goldenFile.empty()) {
     error = "verify needs --golden FILE.safetensors (see --help)";
     return false;
@@ -364,6 +381,10 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --stop TEXT             end before this text; may be given several times\n"
          "  --stop-id ID            end at this token; may be given several times\n"
          "  --ignore-eos            do not end at the model's end tokens\n"
+         "Speculation (the same answers, faster where they repeat what was there before):\n"
+         "  --speculate ngram|off   guess what follows from where the last tokens occurred before,\n"
+         "                          and check all guesses in one step (off)\n"
+         "  --draft-tokens N        guesses of a step at most (5)\n"
          "Chat:\n"
          "  --messages FILE         JSON: an array of {\"role\", \"content\"}, or an object with\n"
          "                          \"messages\" and \"tools\"\n"

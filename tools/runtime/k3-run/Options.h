@@ -63,6 +63,14 @@ struct Options {
   k3rt::SamplerOptions sampler;
   bool seedGiven = false;
   k3rt::StopOptions stops;
+  bool speculate = false;
+  uint32_t draftTokens = 0; ///< of a draft at most; 0: not given
+
+  /// What drafts are made of, 0 = none.
+  uint32_t mostDrafted() const {
+    constexpr uint32_t usual = 5;
+    return !speculate ? 0 : draftTokens != 0 ? draftTokens : usual;
+  }
 
   // chat
   std::string messagesFile;
