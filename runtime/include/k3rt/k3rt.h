@@ -71,7 +71,7 @@ typedef struct k3rt_engine_options {
                                    are read again and removed with the engine. NULL = no files are written */
   uint64_t prefix_spill_bytes;  /* of these files */
   int32_t trap_nonfinite;    /* nonzero: look at everything that kernels write, so that a failure names the dispatch that
-                                first wrote NaN or infinity; only on the CPU, and slow (debugging) */
+                                first wrote NaN or infinity; slow, most of all on a GPU (debugging) */
   const char *trap_folder;   /* with trap_nonfinite: where such steps are written, each into a folder of its own with the
                                 states before it (k3-run replay runs it again); NULL = nowhere */
   const char *device;          /* "cpu", or "cuda:0" for the first NVIDIA GPU; NULL = "cpu" */

@@ -38,9 +38,6 @@ Status Engine::open(const std::string &path, uint64_t offset,
                      "planned, but not run",
                      path.c_str());
   K3RT_RETURN_IF_ERROR(file.checkFor(options.device));
-  if (options.trapNonFinite && !options.device.isCpu())
-    return makeError(K3RT_UNSUPPORTED, "trap_nonfinite: not on %s",
-                     options.device.text().c_str());
   K3RT_RETURN_IF_ERROR(planMemory(index, options, memory));
   K3RT_RETURN_IF_ERROR(threads.start(memory.threads));
   K3RT_RETURN_IF_ERROR(openDevice());

@@ -141,6 +141,8 @@ private:
   /// The sequence of a batch row can only be freed or restored; the rest of the
   /// row is not run.
   void failRow(uint32_t row, std::string reason);
+  /// Whether runs are looked at while they go on; a GPU's have to wait for it.
+  bool watches() const { return device->isHost() || chosen.trapNonFinite; }
   Status prepareTrap(const Phase &phase);
   void failNonFinite();
   Status checkLogits();

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/engine/FiniteWatch.h"
+#include "runtime/src/artifact/DType.h"
 #include "runtime/src/state/NonFinite.h"
 
 #include <algorithm>
@@ -13,8 +14,9 @@ namespace k3rt {
 
 namespace schema = k3::artifact;
 
-void FiniteWatch::begin(const StepInputs &newInputs, bool all) {
+void FiniteWatch::begin(const StepInputs &newInputs, Device &on, bool all) {
   inputs = &newInputs;
+  device = &on;
   everything = all;
   parts.clear();
   firstRows.assign(1, 0);
@@ -41,12 +43,24 @@ void FiniteWatch::afterGroup(const Program &program, const GroupCode &group) {
     lookAtLayer(program, group.layer);
 }
 
+const char *FiniteWatch::onHost(const void *data, uint64_t bytes) {
+  if (device->isHost() || bytes == 0)
+    return static_cast<const char *>(data);
+  downloaded.resize(bytes);
+  device->download(downloaded.data(), data, bytes);
+  return device->finish().ok() ? downloaded.data() : nullptr;
+}
+
 void FiniteWatch::lookAtLayer(const Program &program, int32_t layer) {
   std::optional<LayerOutput> output = program.layerOutput(layer);
   if (!output)
     return;
+  const auto *values = reinterpret_cast<const float *>(onHost(
+      output->values, output->rows * output->width * sizeof(float)));
+  if (!values)
+    return;
   for (uint64_t row = 0; row < output->rows;) {
-    uint64_t at = findNonFinite(output->values + row * output->width,
+    uint64_t at = findNonFinite(values + row * output->width,
                                 (output->rows - row) * output->width);
     row += at / output->width;
     if (row >= output->rows)
@@ -109,16 +123,21 @@ static uint64_t findBad(schema::DType dtype, const char *data, uint64_t count,
 }
 
 bool FiniteWatch::lookAtBuffer(const Program &program, uint32_t buffer,
-                               NonFiniteValue &found) const {
+                               NonFiniteValue &found) {
   const auto *encoded = program.encoded().buffers()->Get(buffer);
   std::vector<int64_t> shape = program.bufferShape(buffer);
   uint64_t count = 1;
   for (int64_t size : shape)
     count *= uint64_t(size);
-  uint64_t at =
-      findBad(encoded->dtype(),
-              static_cast<const char *>(program.bufferData(buffer)), count,
-              found.value);
+  bool isFloat = encoded->dtype() == schema::DType::F32 ||
+                 encoded->dtype() == schema::DType::BF16;
+  if (!isFloat)
+    return false;
+  const char *data = onHost(program.bufferData(buffer),
+                            count * elementBytes(encoded->dtype()));
+  if (!data)
+    return false;
+  uint64_t at = findBad(encoded->dtype(), data, count, found.value);
   if (at == count)
     return false;
   found.buffer = textOf(encoded->name());

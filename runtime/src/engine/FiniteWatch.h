@@ -42,9 +42,9 @@ public:
 
   explicit FiniteWatch(const StatePool &states) : states(states) {}
 
-  /// Before a run: begin, then every part of the window. The memory of `inputs`
-  /// must be the host's.
-  void begin(const StepInputs &inputs, bool everything);
+  /// Before a run: begin, then every part of the window. `device` is what it
+  /// runs on: values of a GPU are downloaded.
+  void begin(const StepInputs &inputs, Device &device, bool everything);
   void add(const Part &part);
   void afterGroup(const Program &program, const GroupCode &group) override;
 
@@ -55,10 +55,13 @@ public:
   const std::optional<NonFiniteValue> &first() const { return firstValue; }
 
 private:
+  /// Bytes of the device's memory; null when they cannot be had, which the run
+  /// fails with.
+  const char *onHost(const void *data, uint64_t bytes);
   void lookAtLayer(const Program &program, int32_t layer);
   void lookAtDispatch(const Program &program, const DispatchCode &code);
   bool lookAtBuffer(const Program &program, uint32_t buffer,
-                    NonFiniteValue &found) const;
+                    NonFiniteValue &found);
   bool lookAtState(const Program &program,
                    const k3::artifact::Binding &binding, int32_t layer,
                    NonFiniteValue &found) const;
@@ -68,6 +71,8 @@ private:
 
   const StatePool &states;
   const StepInputs *inputs = nullptr;
+  Device *device = nullptr;
+  std::vector<char> downloaded;
   bool everything = false;
   std::vector<Part> parts;
   std::vector<uint32_t> firstRows; ///< of the parts, then their sum

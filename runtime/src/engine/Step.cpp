@@ -171,8 +171,7 @@ Status Engine::runWindow(Phase &phase) {
     phase.inputs.poison();
     executor->poison();
   }
-  bool watches = device->isHost();
-  watch.begin(phase.inputs, chosen.trapNonFinite);
+  watch.begin(phase.inputs, *device, chosen.trapNonFinite);
   phase.inputs.begin();
   for (const WindowPart &part : window) {
     const BatchRow &row = rows[part.row];
@@ -185,7 +184,7 @@ Status Engine::runWindow(Phase &phase) {
         {part.count, &sequence.holding, sequence.length() + part.count});
   }
   phase.inputs.finish();
-  if (watches && chosen.trapNonFinite)
+  if (chosen.trapNonFinite)
     K3RT_RETURN_IF_ERROR(prepareTrap(phase));
 
   const SymbolValues &values = phase.inputs.values();
@@ -202,7 +201,7 @@ Status Engine::runWindow(Phase &phase) {
   K3RT_RETURN_IF_ERROR(
       phase.program.bind(values, phase.inputs.send(), logits));
   K3RT_RETURN_IF_ERROR(executor->run(phase.program, logitRows != 0,
-                                     watches ? &watch : nullptr));
+                                     watches() ? &watch : nullptr));
   if (runLogits.data() && bytes != 0)
     device->download(result.data() + firstLogitRow * (bytes / logitRows),
                      logits, bytes);
@@ -260,7 +259,7 @@ void Engine::failRow(uint32_t index, std::string reason) {
 
 /// After the window's tokens have been counted.
 void Engine::failNonFinite() {
-  if (!device->isHost())
+  if (!watches())
     return;
   const std::optional<NonFiniteValue> &first = watch.first();
   std::string details;

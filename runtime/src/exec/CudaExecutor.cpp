@@ -181,13 +181,13 @@ Status CudaExecutor::launchFailure(const DispatchCode &code, CudaResult result) 
                    device.api().describe(result).c_str(), placeText(code).c_str());
 }
 
-Status CudaExecutor::launchGroup(Plan &plan, const GroupCode &group) {
+Status CudaExecutor::launchGroup(Plan &plan, const GroupCode &group, bool waits) {
   for (uint32_t d = 0; d < group.numDispatches; ++d) {
     size_t number = group.firstDispatch + d;
     const DispatchCode &code = plan.program.dispatch(number);
     if (CudaResult result = launch(plan, number, device.stream()); result != CudaResult::success)
       return launchFailure(code, result);
-    if (!careful)
+    if (!waits)
       continue;
     if (CudaResult result = device.api().streamSynchronize(device.stream()); result != CudaResult::success)
       return device.check(result, (kernelText(code) + " failed" + placeText(code)).c_str());
@@ -195,7 +195,7 @@ Status CudaExecutor::launchGroup(Plan &plan, const GroupCode &group) {
   return Status();
 }
 
-Status CudaExecutor::run(const Program &program, bool withLogits, RunObserver *) {
+Status CudaExecutor::run(const Program &program, bool withLogits, RunObserver *observer) {
   if (device.lost())
     return device.reason();
   CudaDevice::Scope scope(device);
@@ -203,19 +203,23 @@ Status CudaExecutor::run(const Program &program, bool withLogits, RunObserver *)
   bool decodes = program.encoded().phase() == schema::Phase::Decode;
   device.setActivity(decodes ? "the decode program" : "the prefill program");
   size_t numGroups = withLogits ? program.groups().size() : program.epilogueBegin();
+  if (observer)
+    return runDirectly(plan, numGroups, observer);
   bool inGraph = graphs && decodes && !traces();
   if (profiling() != Profiling::off)
     return runProfiled(plan, numGroups, inGraph);
   if (inGraph)
     return runGraph(plan, numGroups);
-  return runDirectly(plan, numGroups);
+  return runDirectly(plan, numGroups, nullptr);
 }
 
-Status CudaExecutor::runDirectly(Plan &plan, size_t numGroups) {
+Status CudaExecutor::runDirectly(Plan &plan, size_t numGroups, RunObserver *observer) {
   K3RT_RETURN_IF_ERROR(encodeMaps(plan));
   for (size_t i = 0; i < numGroups; ++i) {
     const GroupCode &group = plan.program.groups()[i];
-    K3RT_RETURN_IF_ERROR(launchGroup(plan, group));
+    K3RT_RETURN_IF_ERROR(launchGroup(plan, group, careful || observer));
+    if (observer)
+      observer->afterGroup(plan.program, group);
     if (traces())
       K3RT_RETURN_IF_ERROR(traceGroup(plan.program, group));
   }

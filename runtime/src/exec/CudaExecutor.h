@@ -26,8 +26,8 @@ public:
   Status load(const Artifact &artifact) override { return kernels.load(artifact); }
   Status prepare(const Program &program) override;
   void poison() override {}
-  /// There are no observers.
-  Status run(const Program &program, bool withLogits, RunObserver *) override;
+  /// An observer sees what every group has done, which takes long.
+  Status run(const Program &program, bool withLogits, RunObserver *observer) override;
 
 private:
   struct Plan;
@@ -39,13 +39,14 @@ private:
   /// What launches, or any work before them, ended with.
   Status launchFailure(const DispatchCode &code, CudaResult result);
 
-  Status runDirectly(Plan &plan, size_t numGroups);
+  Status runDirectly(Plan &plan, size_t numGroups, RunObserver *observer);
   Status runProfiled(Plan &plan, size_t numGroups, bool inGraph);
   Status makeEvents(size_t count);
   CudaResult submitTimed(Plan &plan, const GroupCode &group, bool inGraph, size_t &event, const DispatchCode *&current);
   CudaResult recordTime(size_t event, bool inGraph);
   Status reportTimes(const Program &program, size_t numGroups);
-  Status launchGroup(Plan &plan, const GroupCode &group);
+  /// `waits`: for every dispatch.
+  Status launchGroup(Plan &plan, const GroupCode &group, bool waits);
   Status runGraph(Plan &plan, size_t numGroups);
   template <typename Submit> Status capture(Plan &plan, Submit submit, CudaGraphExec &out);
   CudaResult captureGroup(Plan &plan, const GroupCode &group, const DispatchCode *&current);

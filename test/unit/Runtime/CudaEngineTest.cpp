@@ -8,7 +8,10 @@
 #include "test/unit/Runtime/CudaTest.h"
 
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <random>
+#include <sstream>
 
 using namespace toy;
 
@@ -448,6 +451,75 @@ TEST_F(CudaEngineTest, PoisonFillsTheArena) {
       gpu.feed(sequence, prompt(60, 1));
       EXPECT_EQ(gpu.tryStep({{sequence, {1}}}), poison ? K3RT_NON_FINITE : K3RT_OK);
     }
+}
+
+// In the words of the CPU, in prefill and in decode; what is written for it can be run on either.
+TEST_F(CudaEngineTest, TrapNamesTheDispatch) {
+  Options options;
+  options.targets = Targets::both;
+  toy::Model model = make(options);
+  for (const auto &weight : model.index.weights)
+    if (weight->is_expert_group) {
+      float infinity = std::numeric_limits<float>::infinity();
+      memcpy(model.weightBytes.data() + weight->range->offset() + (hidden + 5) * sizeof(float), &infinity,
+             sizeof(infinity));
+    }
+  std::string path = folder.write("broken.k3a", serialize(model)), dumps = folder.path("dumps");
+  std::vector<std::string> messages[2];
+  for (bool isGpu : {false, true}) {
+    std::string own = dumps + std::to_string(isGpu);
+    TestEngine::Change trap = [&](auto &o) {
+      o.trap_nonfinite = 1;
+      o.trap_folder = own.c_str();
+    };
+    TestEngine engine(path, isGpu ? onGpu(trap) : trap);
+    k3rt_sequence other = engine.create(), sick = engine.create(), later = engine.create();
+    EXPECT_EQ(engine.tryStep({{other, {5}}, {sick, {6, 7, 8}}, {later, {1}}}), K3RT_NON_FINITE);
+    messages[isGpu].push_back(engine.last());
+    EXPECT_EQ(engine.rowStatus, (std::vector<int32_t>{K3RT_OK, K3RT_NON_FINITE, K3RT_OK}));
+    EXPECT_EQ(engine.tryStep({{other, {5}}, {later, {2}}}), K3RT_NON_FINITE);
+    messages[isGpu].push_back(engine.last());
+    for (std::string &message : messages[isGpu])
+      if (size_t at = message.find(own); at != std::string::npos)
+        message.erase(at, own.size());
+  }
+  EXPECT_NE(messages[1][0].find("first inf at [1, 2, 5] of 'stream', written by dispatch 'do_attend' (kernel 'attend')"),
+            std::string::npos)
+      << messages[1][0];
+  EXPECT_EQ(messages[1], messages[0]);
+  EXPECT_EQ(calls("cuGraphLaunch"), 0u);
+  // The second dump is of the decode, with states before it.
+  for (int file : {0, 1}) {
+    std::string name = "/nonfinite-2/sequence-" + std::to_string(file) + ".k3s";
+    std::ifstream cpu(dumps + "0" + name, std::ios::binary), gpu(dumps + "1" + name, std::ios::binary);
+    std::stringstream cpuBytes, gpuBytes;
+    cpuBytes << cpu.rdbuf();
+    gpuBytes << gpu.rdbuf();
+    EXPECT_GT(cpuBytes.str().size(), 100u);
+    EXPECT_TRUE(gpuBytes.str() == cpuBytes.str());
+  }
+}
+
+TEST_F(CudaEngineTest, TrapChangesNothingElse) {
+  std::string model = writeBoth();
+  TestEngine cpu(model), gpu(model, onGpu([](auto &o) { o.trap_nonfinite = 1; }));
+  EXPECT_TRUE(play(gpu, 9) == play(cpu, 9));
+}
+
+// Logits of rows that nobody asked for stay where they are.
+TEST_F(CudaEngineTest, OnlyLogitsThatAreWantedAreDownloaded) {
+  TestEngine gpu(writeBoth(), onGpu());
+  Tokens tokens = prompt(9, 1);
+  k3rt_sequence first = gpu.create(), second = gpu.create();
+  k3rt_batch_row rows[] = {{first, tokens.data(), 9, -1}, {second, tokens.data(), 5, -1}};
+  k3rt_batch batch = {rows, 2};
+  k3rt_step_result result = {};
+  uint64_t before = fake.downloadedBytes;
+  ASSERT_EQ(k3rt_step(gpu.engine, &batch, &result), K3RT_OK) << gpu.last();
+  EXPECT_EQ(fake.downloadedBytes, before);
+  rows[1].all_logits = 0;
+  ASSERT_EQ(k3rt_step(gpu.engine, &batch, &result), K3RT_OK) << gpu.last();
+  EXPECT_EQ(fake.downloadedBytes, before + 64 * sizeof(float));
 }
 
 } // namespace

@@ -550,6 +550,7 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Str
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *stream) {
   ENTER("cuMemcpyDtoHAsync_v2");
+  state.downloadedBytes += bytes;
   auto work = [=] {
     memcpy(to, at(from), bytes);
     return success;

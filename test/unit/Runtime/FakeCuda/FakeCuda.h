@@ -71,6 +71,7 @@ struct Driver {
   Live live;
   std::map<std::string, uint64_t> calls; ///< by symbol
   uint64_t numCalls = 0;
+  uint64_t downloadedBytes = 0;
   std::vector<Launch> launches;      ///< in the order of the calls
   std::vector<std::string> problems; ///< misuse
 };
