@@ -48,7 +48,8 @@ void PrefixCache::load(Holding &holding, uint64_t length, const char *copy,
 }
 
 Status PrefixCache::attach(const int32_t *tokens, uint64_t count,
-                           Holding &holding, uint64_t &outLength) {
+                           uint32_t mostPages, Holding &holding,
+                           uint64_t &outLength) {
   assert(holding.pages.empty() && "the sequence is new");
   outLength = 0;
   if (!enabled() || count == 0)
@@ -60,7 +61,7 @@ Status PrefixCache::attach(const int32_t *tokens, uint64_t count,
     Checkpoint &checkpoint = checkpoints[*entry];
     auto shared = uint32_t(checkpoint.pages.size());
     uint32_t needed = states->pagesFor(checkpoint.length);
-    if (needed - shared > states->freePages())
+    if (needed - shared > mostPages)
       return Status();
     if (checkpoint.spilled()) {
       bool usable;

@@ -59,10 +59,11 @@ public:
 
   /// Puts the state after the longest known proper prefix of tokens[0 .. count)
   /// into `holding`, whose states are zero and which has no pages; `outLength`
-  /// is the length of the prefix. 0: nothing was known, or there is no free page
-  /// for its last rows; nothing has changed. Error: of the device.
-  Status attach(const int32_t *tokens, uint64_t count, Holding &holding,
-                uint64_t &outLength);
+  /// is the length of the prefix. It takes at most `mostPages` of the free pages:
+  /// one for rows that do not fill a page, all for what is in a file. 0: nothing
+  /// was known, or these are too few; nothing has changed. Error: of the device.
+  Status attach(const int32_t *tokens, uint64_t count, uint32_t mostPages,
+                Holding &holding, uint64_t &outLength);
 
   /// Keeps the state after `tokens`, which is that of `holding`, if it is
   /// finite and there is room. `secondsPerToken` is what computing it again

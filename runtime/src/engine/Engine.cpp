@@ -322,11 +322,9 @@ Status Engine::attachPrefix(k3rt_sequence handle, const int32_t *tokens,
                      "sequence %lld is not empty: it has seen %llu tokens",
                      static_cast<long long>(handle), Word(sequence.length()));
   outReused = 0;
-  if (unpromisedPages() == 0)
-    return Status(); // its last rows may need a page
   K3RT_RETURN_IF_ERROR(
       prefixes.attach(tokens, std::min(count, memory.maxContext),
-                      sequence.holding, outReused));
+                      unpromisedPages(), sequence.holding, outReused));
   sequence.tokens.assign(tokens, tokens + outReused);
   return Status();
 }

@@ -122,6 +122,9 @@ private:
   k3rt_snapshot addSnapshot(std::vector<int32_t> tokens, Allocation copy);
   /// Pages that a sequence may still take of those it was promised.
   uint32_t promisedPages(const Sequence &sequence) const;
+  /// Pages that going back to the mark takes beyond those, `keep` tokens after
+  /// it included.
+  uint32_t pagesToRollBack(const Sequence &sequence, uint64_t keep) const;
   /// Free pages that no sequence was promised.
   uint32_t unpromisedPages() const;
   /// Frees cached prefixes until so many are; every call that takes pages

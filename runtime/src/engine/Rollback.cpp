@@ -47,8 +47,26 @@ void Engine::dropMark(Sequence &sequence) {
   sequence.markSlot.reset();
 }
 
+/// A page that has come to be shared since the mark is not written to again: it
+/// does not become free, and what it is written to instead has to be.
+uint32_t Engine::pagesToRollBack(const Sequence &sequence,
+                                 uint64_t keep) const {
+  uint32_t marked = states.pagesFor(sequence.markLength);
+  Holding back;
+  const std::vector<int32_t> &held = sequence.holding.pages;
+  back.pages.assign(held.begin(), held.begin() + marked);
+  uint32_t has = promisedPages(sequence);
+  for (size_t i = marked; i < held.size(); ++i)
+    has += states.pageUsers(held[i]) == 1;
+  uint32_t wants = states.pagesToWrite(
+      back, sequence.markLength,
+      std::max(sequence.markLength + keep, sequence.reserved));
+  return wants - std::min(wants, has);
+}
+
 Status Engine::rollBack(const k3rt_rollback_row *input, uint32_t count) {
   std::vector<uint32_t> indices;
+  uint64_t pages = 0;
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t index;
     K3RT_RETURN_IF_ERROR(findSequence(input[i].sequence, index));
@@ -68,7 +86,12 @@ Status Engine::rollBack(const k3rt_rollback_row *input, uint32_t count) {
                          "row %u: sequence %lld is rolled back twice", i,
                          static_cast<long long>(input[i].sequence));
     indices.push_back(index);
+    pages += pagesToRollBack(sequence, input[i].keep);
   }
+  if (!makeRoom(pages))
+    return makeError(K3RT_OUT_OF_MEMORY,
+                     "the rollback needs %llu more cache pages, %s",
+                     Word(pages), freePagesText().c_str());
 
   std::vector<std::vector<int32_t>> kept;
   std::vector<k3rt_batch_row> again;

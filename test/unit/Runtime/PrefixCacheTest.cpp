@@ -5,7 +5,7 @@
 // The toy model computes with small integers, so that outputs are equal to the
 // bit or wrong.
 //===----------------------------------------------------------------------===//
-#include "test/unit/Runtime/TestEngine.h"
+#include "test/unit/Runtime/TestScheduler.h"
 
 #include <filesystem>
 #include <fstream>
@@ -366,6 +366,49 @@ TEST_F(PrefixCacheTest, SpillsToFilesAndReadsThemAgain) {
   }
   EXPECT_EQ(hits, 4u);
   EXPECT_EQ(cacheStats(engine).spill_loads, 3u);
+}
+
+// Rows that come from a file need pages of their own: not those that were
+// promised to others.
+TEST_F(PrefixCacheTest, FilesTakeNoPromisedPages) {
+  std::filesystem::create_directory(folder.path("spill"));
+  std::string spill = folder.path("spill");
+  uint64_t limit = limitFor(model, 3, 32, 10), one = 0;
+  Tokens first = prompt(18, 70);
+  auto sizes = [&](auto &o) {
+    o.max_sequences = 3;
+    o.max_context = 32;
+    o.memory_limit = limit;
+    o.prefix_cache_bytes = one ? one : 1 << 20;
+    o.prefix_spill_dir = spill.c_str();
+    o.prefix_spill_bytes = 1 << 20;
+  };
+  {
+    TestEngine probe(model, sizes);
+    k3rt_sequence sequence = probe.create();
+    probe.feed(sequence, first);
+    store(probe, sequence);
+    one = cacheStats(probe).bytes;
+  }
+  TestEngine engine(model, sizes);
+  for (uint32_t seed : {70, 71}) {
+    k3rt_sequence sequence = engine.create();
+    engine.feed(sequence, prompt(18, seed));
+    store(engine, sequence);
+    engine.free(sequence);
+  }
+  ASSERT_EQ(cacheStats(engine).spill_entries, 1u);
+  // 6 of 10 pages, for which the other entry gives up its own: 4 are left of the 5
+  // that the first needs.
+  k3rt_sequence promised = engine.create(), sequence = engine.create();
+  ASSERT_EQ(k3rt_sequence_reserve(engine.engine, promised, 24), K3RT_OK);
+  first.push_back(9);
+  EXPECT_EQ(attach(engine, sequence, first), 0u);
+  Oracle oracle;
+  EXPECT_EQ(engine.feed(promised, prompt(24, 72)),
+            expected(oracle, prompt(24, 72)).back());
+  engine.free(promised);
+  EXPECT_EQ(attach(engine, sequence, first), 18u);
 }
 
 // A damaged file is a miss, not an answer.

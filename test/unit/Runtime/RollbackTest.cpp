@@ -2,7 +2,7 @@
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "test/unit/Runtime/TestEngine.h"
+#include "test/unit/Runtime/TestScheduler.h"
 
 #include <random>
 
@@ -169,6 +169,53 @@ TEST_F(RollbackTest, SharedPagesStay) {
             K3RT_OK);
   EXPECT_EQ(reused, 13u);
   EXPECT_EQ(engine.states(reader), statesOf(whole));
+}
+
+// A page that has come to be shared since the mark needs another in its place:
+// what is promised to others is not taken for it.
+TEST_F(RollbackTest, SharedPagesAreReplacedFromFreeOnes) {
+  for (uint64_t pages : {11, 12}) {
+    uint64_t limit = limitFor(model, 4, 16, pages);
+    TestEngine engine(model, [&](auto &o) {
+      o.max_sequences = 4;
+      o.max_context = 16;
+      o.memory_limit = limit;
+    });
+    ASSERT_EQ(engine.stats().total_pages, pages);
+    k3rt_sequence a = engine.create(), b = engine.create(), fork;
+    Oracle x, y, z;
+    Tokens begin = prompt(3, 85), more = prompt(5, 86);
+    engine.feed(a, begin);
+    expected(x, begin);
+    ASSERT_EQ(mark(engine, a), K3RT_OK);
+    engine.feed(a, more);
+    ASSERT_EQ(k3rt_sequence_fork(engine.engine, a, &fork), K3RT_OK);
+    z = x;
+    expected(z, more);
+    // Both pages of `a` are shared. To be promised: 2 pages, 4, and 2.
+    for (k3rt_sequence sequence : {a, b, fork})
+      ASSERT_EQ(k3rt_sequence_reserve(engine.engine, sequence, 16), K3RT_OK);
+    EXPECT_EQ(engine.stats().used_pages, 2u);
+    EXPECT_EQ(engine.stats().reserved_pages, 8u);
+    if (pages == 11) {
+      EXPECT_EQ(rollBack(engine, {{a, 2}}), K3RT_OUT_OF_MEMORY);
+      EXPECT_EQ(engine.last(), "the rollback needs 2 more cache pages, 9 of 11 "
+                               "are free, 8 of them reserved for sequences");
+      EXPECT_EQ(engine.states(a), statesOf(z));
+      continue;
+    }
+    ASSERT_EQ(rollBack(engine, {{a, 2}}), K3RT_OK) << engine.last();
+    expected(x, slice(more, 0, 2));
+    EXPECT_EQ(engine.states(a), statesOf(x));
+    EXPECT_EQ(engine.stats().used_pages + engine.stats().reserved_pages, pages);
+    Tokens rest = prompt(16, 87);
+    EXPECT_EQ(engine.feed(a, slice(rest, 0, 11)),
+              expected(x, slice(rest, 0, 11)).back());
+    EXPECT_EQ(engine.feed(b, rest), expected(y, rest).back());
+    EXPECT_EQ(engine.feed(fork, slice(rest, 0, 8)),
+              expected(z, slice(rest, 0, 8)).back());
+    EXPECT_EQ(engine.stats().used_pages, pages);
+  }
 }
 
 } // namespace
