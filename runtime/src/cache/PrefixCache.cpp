@@ -129,7 +129,7 @@ Status PrefixCache::checkFinite(const Checkpoint &checkpoint,
 }
 
 Status PrefixCache::store(const std::vector<int32_t> &tokens,
-                          const Holding &holding, double secondsPerToken) {
+                          const Holding &holding) {
   if (!enabled() || tokens.empty())
     return Status();
   if (std::optional<uint32_t> known = tree.find(tokens.data(), tokens.size())) {
@@ -139,7 +139,6 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
   }
   Checkpoint made;
   made.length = tokens.size();
-  made.secondsPerToken = secondsPerToken;
   uint32_t full = states->fullPages(made.length);
   uint64_t firstCopied = firstCopiedRow(made.length);
   uint64_t copyBytes = states->slotCopyBytes() +
@@ -197,24 +196,30 @@ Status PrefixCache::store(const std::vector<int32_t> &tokens,
 // Giving up
 //===----------------------------------------------------------------------===//
 
+/// What an entry saves, for its size: the tokens that a request would have to
+/// run without it, which would start at the entry before. Every token takes the
+/// same layers, so their number and the time they take change no order, and what
+/// is kept depends on the requests alone.
 void PrefixCache::touch(uint32_t entry) {
   Checkpoint &checkpoint = checkpoints[entry];
-  // Without it, a request would start at the entry before.
-  double seconds = checkpoint.secondsPerToken *
-                   double(checkpoint.length - tree.lengthBefore(entry));
+  auto tokens = double(checkpoint.length - tree.lengthBefore(entry));
   uint64_t bytes =
       states->slotCopyBytes() +
       states->rowCopyBytes(checkpoint.length -
                            firstCopiedRow(checkpoint.length));
-  checkpoint.priority = clock + seconds / double(bytes);
+  checkpoint.priority = clock + tokens / double(bytes);
+  checkpoint.touched = ++touches;
 }
 
 template <typename Consider>
 std::optional<uint32_t> PrefixCache::cheapest(Consider consider) const {
+  auto rank = [this](uint32_t entry) {
+    return std::make_pair(checkpoints[entry].priority,
+                          checkpoints[entry].touched);
+  };
   std::optional<uint32_t> found;
   for (uint32_t i = 0; i < checkpoints.size(); ++i)
-    if (consider(checkpoints[i]) &&
-        (!found || checkpoints[i].priority < checkpoints[*found].priority))
+    if (consider(checkpoints[i]) && (!found || rank(i) < rank(*found)))
       found = i;
   return found;
 }

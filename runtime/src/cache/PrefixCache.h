@@ -66,11 +66,8 @@ public:
                 Holding &holding, uint64_t &outLength);
 
   /// Keeps the state after `tokens`, which is that of `holding`, if it is
-  /// finite and there is room. `secondsPerToken` is what computing it again
-  /// would take: of two entries of the same size, the one that would take
-  /// longer is kept. Error: of the device.
-  Status store(const std::vector<int32_t> &tokens, const Holding &holding,
-               double secondsPerToken);
+  /// finite and there is room. Error: of the device.
+  Status store(const std::vector<int32_t> &tokens, const Holding &holding);
 
   /// Gives up pages of entries until `pages` are free or no entry holds any.
   void makeRoom(uint32_t pages);
@@ -87,8 +84,8 @@ private:
     Allocation copy;  ///< of the slot, then of the rows behind the pages
     std::string file; ///< not empty: everything is there, and nothing above
     uint64_t fileBytes = 0;
-    double secondsPerToken = 0;
-    double priority = 0;
+    double priority = 0;  ///< see touch
+    uint64_t touched = 0; ///< number of the touch
 
     bool resident() const { return length != 0 && file.empty(); }
     bool spilled() const { return !file.empty(); }
@@ -108,7 +105,8 @@ private:
   bool spill(uint32_t entry);
   void releaseMemory(Checkpoint &checkpoint);
   void forget(uint32_t entry);
-  /// The entry of lowest priority among those for which `consider` is true.
+  /// The entry of lowest priority among those for which `consider` is true; of
+  /// equal ones that which has not been used for longest.
   template <typename Consider>
   std::optional<uint32_t> cheapest(Consider consider) const;
 
@@ -123,6 +121,7 @@ private:
   /// Grows to the priority of what is evicted, so that an entry that is not
   /// used falls behind those that are (GreedyDual-Size; Cao and Irani 1997).
   double clock = 0;
+  uint64_t touches = 0;
   PrefixCacheStats counts;
 };
 

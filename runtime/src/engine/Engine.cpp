@@ -335,10 +335,7 @@ Status Engine::storePrefix(k3rt_sequence handle) {
   const Sequence &sequence = sequences[index];
   if (!sequence.failure.empty())
     return Status(K3RT_INVALID_ARGUMENT, sequence.failure);
-  double seconds = prefill.tokens != 0
-                       ? prefill.seconds / double(prefill.tokens)
-                       : 1.0;
-  return prefixes.store(sequence.tokens, sequence.holding, seconds);
+  return prefixes.store(sequence.tokens, sequence.holding);
 }
 
 uint32_t Engine::promisedPages(const Sequence &sequence) const {
