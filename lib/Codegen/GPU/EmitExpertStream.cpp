@@ -14,6 +14,11 @@
 //
 // f32 x is split into three bf16 terms that are columns of their own: one or two rows cost no more than a rounded one.
 //
+// Errors. Tensor cores cut off what does not fit into a sum: less than its last place (2^-23 of it), once per
+// instruction, always towards zero. Sums of the terms of an f32 x start from zero with every step and have at most four
+// instructions; f32 additions, which round to nearest, do the rest: less than 4 * 2^-23 of a step's sum, which does not
+// grow with k. Of a rounded x, a warp has one sum of its share of k.
+//
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/GPU/Emitters.h"
 #include "lib/Codegen/GPU/Tile/Atoms.h"
@@ -63,9 +68,12 @@ struct StreamShape {
   /// Rows 64 bytes apart modulo 128: two of them at once use all banks.
   int64_t rowStride() const { return llvm::alignTo(codeBytes() + 64, 128) - 64; }
   int64_t scaleBytes() const { return mxfp4 ? chunkDepth() / 32 : 0; }
+  /// Scales of how many rows are one bulk copy; 0: they are copied one by one.
+  int64_t scaleRows() const { return chunks > 1 ? 1 : 8 * scaleBytes() % 16 == 0 ? 8 : 0; }
   int64_t scaleStart() const { return tileRows * rowStride(); }
   int64_t stageBytes() const { return llvm::alignTo(scaleStart() + tileRows * scaleBytes(), 128); }
-  int64_t loadedBytes() const { return tileRows * (codeBytes() + scaleBytes()); }
+  /// What bulk copies bring.
+  int64_t loadedBytes() const { return tileRows * (codeBytes() + (mxfp4 && scaleRows() > 0 ? scaleBytes() : 0)); }
 
   /// Of each matrix in a tile.
   int64_t matrixRows() const { return gated ? tileRows / 2 : tileRows; }
@@ -98,10 +106,10 @@ std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const G
   shape.rowsPerPass = columns / shape.terms;
   if (shape.features == 0 || shape.depth == 0 || shape.features % shape.matrixRows() != 0)
     return std::nullopt;
-  // Bulk copies move multiples of 16 bytes: rows of weights, and scales of one row or, where a tile is not cut, of 8.
-  constexpr int64_t rowDepth = 512, eightRowsDepth = 64, widestStage = 40 << 10;
-  int64_t unit = shape.mxfp4 ? rowDepth : 32;
-  if (shape.depth % (shape.mxfp4 ? eightRowsDepth : 8) != 0)
+  // Bulk copies move multiples of 16 bytes; this is also so for the scales of a row where it is cut.
+  constexpr int64_t widestStage = 40 << 10;
+  int64_t unit = shape.mxfp4 ? 512 : 32;
+  if (shape.depth % (shape.mxfp4 ? 32 : 8) != 0)
     return std::nullopt;
   shape.chunks = 1;
   while (shape.stageBytes() > widestStage)
@@ -149,6 +157,7 @@ public:
   }
 
   void emit() {
+    g.setMinBlocks(1); // else ptxas saves registers for more blocks than there is shared memory for
     lane = g.laneId();
     warp = g.warpId();
     g.ifFirstThread([&] {
@@ -223,11 +232,15 @@ private:
         for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
           ring.waitEmpty(position);
           Value bar = ring.full(position.stage), start = stageStart(position.stage);
+          if (shape.mxfp4 && shape.scaleRows() == 0)
+            for (int64_t matrix = 0; matrix < product.matrices(); ++matrix)
+              moveScales(scales[matrix], matrix, row, start);
+          g.warpBarrier();
           g.ifThen(g.eq(lane, 0), [&] { arriveExpecting(g, bar, g.i32(shape.loadedBytes())); });
           g.warpBarrier();
           for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
             copyWeights(weights[matrix], matrix, row, chunk, start, bar);
-            if (shape.mxfp4)
+            if (shape.mxfp4 && shape.scaleRows() > 0)
               copyScales(scales[matrix], matrix, row, chunk, start, bar);
           }
           position = ring.next(position);
@@ -248,9 +261,19 @@ private:
     });
   }
 
+  /// Scales one by one.
+  void moveScales(Value matrixStart, int64_t matrix, Value row, Value start) {
+    int64_t count = shape.matrixRows() * shape.scaleBytes();
+    Value from = g.advance(matrixStart, g.mul(g.toI64(row), shape.scaleBytes()), g.i8());
+    Value to = g.advance(start, shape.scaleStart() + matrix * count, g.i8());
+    g.loop(lane, g.i32(count), g.i32(32), [&](Value i) {
+      g.storeRaw(g.loadRaw(g.advance(from, i, g.i8()), g.i8(), true), g.advance(to, i, g.i8()));
+    });
+  }
+
   /// Scales of a row, or of eight, by each lane of the second half.
   void copyScales(Value matrixStart, int64_t matrix, Value row, int64_t chunk, Value start, Value bar) {
-    int64_t rows = shape.matrixRows(), together = shape.chunks == 1 ? 8 : 1, copies = rows / together;
+    int64_t rows = shape.matrixRows(), together = shape.scaleRows(), copies = rows / together;
     Value local = g.mul(g.rem(lane, copies), together);
     g.ifThen(g.logicalAnd(g.ge(lane, 16), g.lt(lane, 16 + copies)), [&] {
       Value offset = g.add(g.mul(g.toI64(g.add(row, local)), shape.chunks * shape.scaleBytes()), chunk * shape.scaleBytes());
@@ -405,12 +428,20 @@ private:
     }
     Value run = g.add(g.mul(step, shape.runs()), chunk * shape.steps() * shape.runs());
     Value input = g.advance(inputs, g.mul(run, columns * 4 * laneBytes), g.i8());
+    bool fromZero = shape.terms > 1;
+    Values inits = fromZero ? Values(partial.size(), g.f32(0)) : Values(partial);
+    auto finish = [&](Values next) {
+      if (fromZero)
+        for (auto [value, sum] : llvm::zip_equal(next, partial))
+          value = g.add(sum, value);
+      return next;
+    };
     if (!shape.mxfp4) {
       Values x = loadWords(input);
-      return multiplyRun(words[0], words[1], x, partial);
+      return finish(multiplyRun(words[0], words[1], x, inits));
     }
     auto multiplyCodes = [&](function_ref<Value(Value pair, int64_t half)> scale) {
-      Values next(partial);
+      Values next(inits);
       for (int64_t i = 0; i < 4; ++i) {
         Values x = loadWords(g.advance(input, i * columns * 4 * laneBytes, g.i8())), weights[2];
         for (int64_t half = 0; half < 2; ++half)
@@ -418,7 +449,7 @@ private:
             weights[half].push_back(scale(pair, half));
         next = multiplyRun(weights[0], weights[1], x, next);
       }
-      return next;
+      return finish(next);
     };
     Value isPlain = g.eq(g.ballot(g.gt(g.max(scales[0], scales[1]), maxPlainScale)), 0);
     return g.ifThenElse(

@@ -27,13 +27,17 @@ static LogicalResult emitProduct(OpBuilder &b, LinearOp op, KernelConfigAttr con
   return isGemm(config) ? emitGemm(b, op, config, target) : emitLinear(b, op, config, target);
 }
 
-template <typename OpTy> static std::optional<GpuLaunch> configureExperts(OpTy op, Phase, const GpuTarget &target) {
+template <typename OpTy>
+static std::optional<GpuLaunch> configureExperts(OpTy op, Phase phase, const GpuTarget &target) {
+  if (phase == Phase::prefill)
+    if (std::optional<GpuLaunch> launch = configureExpertTiles(op, target))
+      return launch;
   return configureExpertStream(op, target);
 }
 
 template <typename OpTy>
 static LogicalResult emitExperts(OpBuilder &b, OpTy op, KernelConfigAttr config, const GpuTarget &target) {
-  return emitExpertStream(b, op, config, target);
+  return isExpertTiles(config) ? emitExpertTiles(b, op, config, target) : emitExpertStream(b, op, config, target);
 }
 
 static ArrayRef<GpuEmitter> getEmitters() {

@@ -128,6 +128,12 @@ std::optional<GpuLaunch> configureExpertStream(Operation *op, const GpuTarget &t
 bool isExpertStream(KernelConfigAttr config);
 LogicalResult emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target);
 
+//===--- EmitExpertTiles.cpp ---===//
+/// The same where experts may have many rows.
+std::optional<GpuLaunch> configureExpertTiles(Operation *op, const GpuTarget &target);
+bool isExpertTiles(KernelConfigAttr config);
+LogicalResult emitExpertTiles(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target);
+
 } // namespace mlir::k3
 
 #endif // K3_CODEGEN_GPU_EMITTERS_H

@@ -55,9 +55,13 @@ func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s:
   return %0 : tensor<?x12288xf32>
 }
 
-// Neither rows nor eight rows of scales are multiples of 16 bytes.
+// Scales of neither a row nor of eight are multiples of 16 bytes: they are copied by threads.
 // CONFIG-LABEL: @narrow
-// CONFIG: strategy = "generic"
+// CONFIG: strategy = "stream"
+// CHECK-LABEL: .entry narrow(
+// CHECK-DAG: ld.global.nc.b8
+// CHECK-DAG: mma.sync
+// ASM: // narrow: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
 func.func private @narrow(%x: tensor<?x96xf32>, %w: tensor<16x48xi8>, %s: tensor<16x3xi8>, %y: tensor<?x16xf32>) -> tensor<?x16xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.mx.contract ins(%x, %w, %s : tensor<?x96xf32>, tensor<16x48xi8>, tensor<16x3xi8>) outs(%y : tensor<?x16xf32>) -> tensor<?x16xf32>

@@ -10,15 +10,9 @@ using namespace mlir::k3;
 
 static bool isBf16(Value value) { return getElementTypeOrSelf(value.getType()).isBF16(); }
 
-/// `bf16_x`, which not every product has.
-static bool roundsInputs(Operation *op) {
-  std::optional<Attribute> rounds = op->getInherentAttr("bf16_x");
-  return rounds && *rounds;
-}
-
 ExpertProduct::ExpertProduct(MoeGroupedContractOp op)
     : features(getStaticNamedDim(op, "n")), depth(getStaticNamedDim(op, "kx")), mxfp4(op.getScale() != nullptr),
-      gated(op.getUpWeight() != nullptr), roundsInput(roundsInputs(op) || isBf16(op.getX())), x(op.getX()),
+      gated(op.getUpWeight() != nullptr), roundsInput(op.getBf16X() || isBf16(op.getX())), x(op.getX()),
       out(op.getOut()), offsets(op.getOffsets()), perm(op.getPerm()), weights{op.getWeight(), op.getUpWeight()},
       scales{op.getScale(), op.getUpScale()} {
   int64_t bounds = getStaticNamedDim(op, "E1");
@@ -32,7 +26,7 @@ ExpertProduct::ExpertProduct(MoeGroupedContractOp op)
 
 ExpertProduct::ExpertProduct(MxContractOp op)
     : features(getStaticNamedDim(op, "n")), depth(getStaticNamedDim(op, "k")), mxfp4(true),
-      accumulates(op.getAccumulate()), roundsInput(roundsInputs(op) || isBf16(op.getX())), x(op.getX()),
+      accumulates(op.getAccumulate()), roundsInput(op.getBf16X() || isBf16(op.getX())), x(op.getX()),
       out(op.getOut()), weights{op.getWeight(), Value()}, scales{op.getScale(), Value()} {}
 
 bool ExpertProduct::hasPlainWeights() const {
