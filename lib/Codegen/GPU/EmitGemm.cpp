@@ -7,8 +7,16 @@
 // tensor copies into a ring; two warpgroups multiply, 64 rows each.
 //
 // A bf16 x is multiplied as it lies in shared memory. An f32 x passes through registers, where it is rounded to bf16 or
-// split into three bf16 terms; the products with the two small terms have sums of their own, so that the sums of the large
-// ones are rounded no more often than those of a plain product.
+// split into three bf16 terms.
+//
+// Sums leave through shared memory by tensor copies, while the next tile is multiplied; those that are added to what is
+// there already, or whose rows do not suit a tensor map, are stored from registers.
+//
+// Errors. Tensor cores cut off what does not fit into a sum: less than its last place (2^-23 of it), once per
+// instruction, always towards zero. Products of a bf16 x, or of one that is rounded to bf16, are one sum of k / 16
+// instructions: less than k / 16 * 2^-23 of the largest sum on the way. Products of an f32 x are f32 sums, rounded to
+// nearest, of parts of 64 k; a part starts from zero with the 8 instructions of the small terms, which are 2^-8 of the
+// result, and has 4 of the large ones: less than 4.04 * 2^-23 of the part, which does not grow with k.
 //
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/GPU/Emitters.h"
@@ -31,7 +39,7 @@ constexpr StringRef strategyName = "gemm";
 constexpr int64_t rowTile = 128, depthTile = 64, stepDepth = 16;
 constexpr int64_t groupThreads = 128, consumers = 2, threads = (1 + consumers) * groupThreads;
 /// Rows of x of a consumer.
-constexpr int64_t groupRows = rowTile / consumers;
+constexpr int64_t groupRows = rowTile / consumers, warpRows = groupRows / 4;
 /// Row tiles that are gone through before the next columns: their x and the weight stay in the L2 cache.
 constexpr int64_t rasterRows = 16;
 /// Registers of the threads that load and of those that multiply.
@@ -45,19 +53,27 @@ struct GemmShape {
   bool xIsF32;
   /// bf16 terms of an element of x.
   int64_t terms;
+  /// Bytes of a result, and whether tensor copies store it.
+  int64_t outBytes;
+  bool storesBoxes;
   int64_t columnTile, stages;
 
-  static std::optional<GemmShape> of(LinearOp op, const GpuTarget &target);
+  static std::optional<GemmShape> of(LinearOp op, bool storesBoxes, const GpuTarget &target);
 
   int64_t depthTiles() const { return llvm::divideCeil(depth, depthTile); }
   int64_t columnTiles() const { return llvm::divideCeil(rows, columnTile); }
   int64_t xBytes() const { return rowTile * depthTile * (xIsF32 ? 4 : 2); }
   int64_t weightBytes() const { return columnTile * depthTile * 2; }
   int64_t stageBytes() const { return xBytes() + weightBytes(); }
-  int64_t sharedBytes() const { return stages * stageBytes() + Ring::barrierBytes(stages); }
-  /// Sums of the large terms, and of the small ones.
-  int64_t sumSets() const { return terms > 1 ? 2 : 1; }
+  /// Results on their way out: two boxes for each warp that multiplies.
+  int64_t outStart() const { return stages * stageBytes(); }
+  int64_t barrierStart() const { return outStart() + (storesBoxes ? 4 * consumers * 2 * outBoxBytes() : 0); }
+  int64_t sharedBytes() const { return barrierStart() + Ring::barrierBytes(stages); }
   int64_t sums() const { return columnTile / 2; }
+  /// A box has the rows of a warp and 128 bytes of columns, or 64 where they do not divide the tile.
+  int64_t outBoxColumns() const { return columnTile % (rowBytes / outBytes) == 0 ? rowBytes / outBytes : 32; }
+  int64_t outRowBytes() const { return outBoxColumns() * outBytes; }
+  int64_t outBoxBytes() const { return warpRows * outRowBytes(); }
 };
 
 } // namespace
@@ -78,7 +94,7 @@ static int64_t chooseColumnTile(int64_t rows, int64_t widest) {
   return best;
 }
 
-std::optional<GemmShape> GemmShape::of(LinearOp op, const GpuTarget &target) {
+std::optional<GemmShape> GemmShape::of(LinearOp op, bool storesBoxes, const GpuTarget &target) {
   GemmShape shape;
   shape.rows = getStaticNamedDim(op, "n");
   shape.depth = getStaticNamedDim(op, "k");
@@ -91,36 +107,53 @@ std::optional<GemmShape> GemmShape::of(LinearOp op, const GpuTarget &target) {
     return std::nullopt;
   shape.xIsF32 = getElementTypeOrSelf(op.getX().getType()).isF32();
   shape.terms = shape.xIsF32 && !op.getBf16X() ? exactTerms : 1;
+  shape.outBytes = getElementTypeOrSelf(op.getOut().getType()).getIntOrFloatBitWidth() / 8;
+  shape.storesBoxes = storesBoxes;
+  // With three terms, as many registers again hold the sums of all parts.
   shape.columnTile = chooseColumnTile(shape.rows, shape.terms > 1 ? 128 : 256);
-  shape.stages = std::min<int64_t>(
-      6, (target.sharedBytesPerBlock - Ring::barrierBytes(6)) / shape.stageBytes());
+  constexpr int64_t mostStages = 6;
+  shape.stages = 0;
+  int64_t room = target.sharedBytesPerBlock - shape.sharedBytes() - Ring::barrierBytes(mostStages);
+  shape.stages = std::min(mostStages, room / shape.stageBytes());
   return shape;
 }
 
-/// Boxes of x and of the weight.
-static std::optional<std::array<TensorMapSpec, 2>> getTensorMaps(LinearOp op, const GemmShape &shape) {
+/// Boxes of x, of the weight and, if it is stored in boxes, of the result.
+static std::optional<SmallVector<TensorMapSpec>> getTensorMaps(LinearOp op, const GemmShape &shape) {
   std::optional<TensorMapSpec> x =
       mapMatrix(op.getX(), rowTile, shape.xIsF32 ? depthTile / 2 : depthTile, rowBytes);
   std::optional<TensorMapSpec> weight = mapMatrix(op.getWeight(), shape.columnTile, depthTile, rowBytes);
   if (!x || !weight)
     return std::nullopt;
-  return std::array<TensorMapSpec, 2>{*x, *weight};
+  SmallVector<TensorMapSpec> maps{*x, *weight};
+  if (shape.storesBoxes) {
+    std::optional<TensorMapSpec> out = mapMatrix(op.getOut(), warpRows, shape.outBoxColumns(), shape.outRowBytes());
+    if (!out)
+      return std::nullopt;
+    maps.push_back(*out);
+  }
+  return maps;
 }
 
 std::optional<GpuLaunch> k3::configureGemm(LinearOp op, const GpuTarget &target) {
-  std::optional<GemmShape> shape = GemmShape::of(op, target);
-  if (!shape)
-    return std::nullopt;
-  auto maps = getTensorMaps(op, *shape);
-  if (!maps)
-    return std::nullopt;
-  GpuLaunch launch;
-  launch.strategy = strategyName;
-  launch.grid = {{"", target.multiprocessors}};
-  launch.threads = threads;
-  launch.sharedBytes = shape->sharedBytes();
-  launch.tensorMaps.assign(maps->begin(), maps->end());
-  return launch;
+  for (bool storesBoxes : {true, false}) {
+    if (storesBoxes && op.getAccumulate())
+      continue;
+    std::optional<GemmShape> shape = GemmShape::of(op, storesBoxes, target);
+    if (!shape)
+      return std::nullopt;
+    auto maps = getTensorMaps(op, *shape);
+    if (!maps)
+      continue;
+    GpuLaunch launch;
+    launch.strategy = strategyName;
+    launch.grid = {{"", target.multiprocessors}};
+    launch.threads = threads;
+    launch.sharedBytes = shape->sharedBytes();
+    launch.tensorMaps.assign(maps->begin(), maps->end());
+    return launch;
+  }
+  return std::nullopt;
 }
 
 bool k3::isGemm(KernelConfigAttr config) { return config.getStrategy() == strategyName; }
@@ -130,8 +163,10 @@ namespace {
 class GemmEmitter {
 public:
   GemmEmitter(const GpuBuilder &g, LinearOp op, const GemmShape &shape)
-      : g(g), op(op), shape(shape), ring(g, shape.stages, shape.stages * shape.stageBytes()),
-        xMap(g, 0), weightMap(g, 1) {}
+      : g(g), op(op), shape(shape), ring(g, shape.stages, shape.barrierStart()), xMap(g, 0), weightMap(g, 1) {
+    if (shape.storesBoxes)
+      outMap.emplace(g, 2);
+  }
 
   void emit() {
     g.setMinBlocks(1);
@@ -204,14 +239,21 @@ private:
                            : makeDescriptor(g, g.shared(g.mul(firstRow, rowBytes)), 8 * rowBytes);
     if (shape.xIsF32)
       placeFragments(firstRow);
+    if (shape.storesBoxes)
+      placeResults(consumer);
     RingPosition start = ring.start();
     g.loop(g.blockId(), tiles, g.gridSize(), {start.stage, start.parity}, [&](Value tile, ValueRange at) {
       auto [row, column] = placeTile(tile);
       Values results = shape.xIsF32 ? multiplyFragments(at, weights) : multiplyTiles(at, x, weights);
       ArrayRef<Value> sums = ArrayRef(results).take_front(shape.sums());
-      store(sums, g.add(row, firstRow), column);
+      if (shape.storesBoxes)
+        storeBoxes(sums, g.add(row, firstRow), column);
+      else
+        store(sums, g.add(row, firstRow), column);
       return Values(ArrayRef(results).take_back(2));
     });
+    if (shape.storesBoxes)
+      g.ifThen(g.eq(lane, 0), [&] { waitStores(g, 0, /*written=*/true); });
   }
 
   void release(Value stage) {
@@ -277,48 +319,110 @@ private:
     return terms;
   }
 
+  /// The products of a stage, added to `sums` or, of several terms, from zero on.
+  Values multiplyStage(Value start, Value b, ValueRange sums) {
+    SmallVector<SmallVector<Values>> steps;
+    for (int64_t k = 0; k < depthTile; k += stepDepth)
+      steps.push_back(loadFragments(start, k));
+    bool fromZero = shape.terms > 1;
+    Values next = fromZero ? Values(shape.sums(), g.f32(0)) : Values(sums), kept;
+    wgmmaFence(g);
+    // Small terms first, while the sums are small.
+    for (int64_t term = shape.terms - 1; term >= 0; --term)
+      for (auto [step, terms] : llvm::enumerate(steps)) {
+        WgmmaForm form;
+        form.overwrite = fromZero;
+        fromZero = false;
+        next = wgmma(g, terms[term], advanceDescriptor(g, b, 2 * stepDepth * static_cast<int64_t>(step)), next, form);
+        kept.append(terms[term]);
+      }
+    wgmmaCommit(g);
+    return wgmmaWait(g, 0, next, kept);
+  }
+
   Values multiplyFragments(ValueRange at, Value weights) {
-    int64_t all = shape.sumSets() * shape.sums();
-    Values inits(all, g.f32(0));
+    Values inits(shape.sums(), g.f32(0));
     inits.append(at.begin(), at.end());
-    Values results =
-        g.loop(g.i32(0), g.i32(shape.depthTiles()), g.i32(1), inits, [&](Value, ValueRange carried) {
-          Values large(carried.take_front(shape.sums())), small(carried.slice(shape.sums(), all - shape.sums()));
-          RingPosition position{carried[all], carried[all + 1]};
-          ring.waitFull(position);
-          Value start = stageStart(position.stage);
-          Value b = advanceDescriptor(g, weights, g.mul(position.stage, shape.stageBytes()));
-          SmallVector<SmallVector<Values>> steps;
-          for (int64_t k = 0; k < depthTile; k += stepDepth)
-            steps.push_back(loadFragments(start, k));
-          wgmmaFence(g);
-          Values kept;
-          for (auto [step, terms] : llvm::enumerate(steps)) {
-            Value columns = advanceDescriptor(g, b, 2 * stepDepth * static_cast<int64_t>(step));
-            for (int64_t term = shape.terms - 1; term >= 0; --term) {
-              Values &sums = term == 0 ? large : small;
-              sums = wgmma(g, terms[term], columns, sums);
-              kept.append(terms[term]);
-            }
-          }
-          wgmmaCommit(g);
-          large.append(small);
-          Values next = wgmmaWait(g, 0, large, kept);
-          g.warpBarrier();
-          release(position.stage);
-          RingPosition after = ring.next(position);
-          next.append({after.stage, after.parity});
-          return next;
-        });
-    Values sums(ArrayRef(results).take_front(shape.sums()));
-    if (shape.sumSets() > 1)
-      for (int64_t i = 0; i < shape.sums(); ++i)
-        sums[i] = g.add(sums[i], results[shape.sums() + i]);
-    sums.append({results[all], results[all + 1]});
-    return sums;
+    return g.loop(g.i32(0), g.i32(shape.depthTiles()), g.i32(1), inits, [&](Value, ValueRange carried) {
+      ValueRange sums = carried.take_front(shape.sums());
+      RingPosition position{carried[shape.sums()], carried[shape.sums() + 1]};
+      ring.waitFull(position);
+      Value b = advanceDescriptor(g, weights, g.mul(position.stage, shape.stageBytes()));
+      Values next = multiplyStage(stageStart(position.stage), b, sums);
+      g.warpBarrier();
+      release(position.stage);
+      if (shape.terms > 1)
+        for (auto [part, sum] : llvm::zip_equal(next, sums))
+          part = g.add(sum, part);
+      RingPosition after = ring.next(position);
+      next.append({after.stage, after.parity});
+      return next;
+    });
   }
 
   //===--- results ---===//
+
+  /// The warp's two boxes, and where the lane writes in them: as stmatrix wants it for bf16, its own pairs for f32.
+  void placeResults(Value consumer) {
+    Value number = g.add(g.mul(consumer, 4), warp);
+    boxes = g.shared(g.add(g.mul(number, 2 * shape.outBoxBytes()), shape.outStart()));
+    int64_t bytes = shape.outRowBytes(), pieces = bytes / 16;
+    // Row of a box; half a row's pieces further for bf16, where lanes 16 to 31 point at the second 8 columns.
+    Value row, piece;
+    if (shape.outBytes == 2) {
+      row = g.rem(lane, 16);
+      piece = g.div(lane, 16);
+    } else {
+      row = g.div(lane, 4);
+      piece = g.div(g.rem(lane, 4), 2);
+    }
+    Value mix = pieces == 8 ? g.rem(row, 8) : g.rem(g.div(row, 2), 4);
+    for (int64_t block = 0; block < pieces / 2; ++block) {
+      // Of f32, odd rows write 16 columns further on: so all rows of 8 lanes meet different banks.
+      Value own = shape.outBytes == 2 ? g.add(piece, 2 * block)
+                                      : g.add(piece, g.mul(g.bitXor(g.mul(g.rem(row, 2), 2), block), 2));
+      Value at = g.add(g.mul(row, bytes), g.mul(g.bitXor(own, mix), 16));
+      if (shape.outBytes == 4)
+        at = g.add(at, g.mul(g.rem(lane, 2), 8));
+      places.push_back(at);
+    }
+  }
+
+  /// The consumer's sums to rows from `row` and columns from `column` on, box by box: while one of a warp's two boxes is
+  /// copied, the other is filled.
+  void storeBoxes(ArrayRef<Value> sums, Value row, Value column) {
+    Value isOdd = g.ne(g.rem(g.div(lane, 4), 2), 0), isFirst = g.eq(lane, 0);
+    Value firstRow = g.add(row, g.mul(warp, warpRows));
+    int64_t perBox = shape.outBoxColumns() / 2;
+    for (int64_t box = 0; box < shape.sums() / perBox; ++box) {
+      g.ifThen(isFirst, [&] { waitStores(g, 1); });
+      g.warpBarrier();
+      ArrayRef<Value> own = sums.slice(box * perBox, perBox);
+      Value start = g.advance(boxes, box % 2 * shape.outBoxBytes(), g.i8());
+      for (auto [block, place] : llvm::enumerate(places)) {
+        Value at = g.advance(start, place, g.i8());
+        if (shape.outBytes == 2) {
+          Values words;
+          for (int64_t i = 0; i < 8; i += 2)
+            words.push_back(g.packBf16(own[8 * block + i], own[8 * block + i + 1]));
+          storeMatrices(g, at, words);
+          continue;
+        }
+        for (int64_t half = 0; half < 2; ++half) {
+          Values pair;
+          for (int64_t i = 2 * half; i < 2 * half + 2; ++i)
+            pair.push_back(g.select(isOdd, own[4 * (block ^ 2) + i], own[4 * block + i]));
+          g.storeFloats(pair, g.advance(at, half * 8 * shape.outRowBytes(), g.i8()), g.f32());
+        }
+      }
+      fenceAsync(g);
+      g.warpBarrier();
+      g.ifThen(isFirst, [&] {
+        outMap->store(start, firstRow, g.add(column, box * shape.outBoxColumns()));
+        commitStores(g);
+      });
+    }
+  }
 
   /// The consumer's sums to rows from `row` and columns from `column` on.
   void store(ArrayRef<Value> sums, Value row, Value column) {
@@ -413,17 +517,21 @@ private:
   GemmShape shape;
   Ring ring;
   MatrixMap xMap, weightMap;
+  std::optional<MatrixMap> outMap;
   Value inputRows, rowTiles, tiles, thread, lane, warp, isLeader;
   Values pairs;
+  Value boxes;
+  Values places;
 };
 
 } // namespace
 
 LogicalResult k3::emitGemm(OpBuilder &b, LinearOp op, KernelConfigAttr config, const GpuTarget &target) {
   GpuBuilder g(b, op.getLoc(), target, config);
-  std::optional<GemmShape> shape = GemmShape::of(op, target);
-  if (!shape || config.getTensorMaps().size() != 2)
-    return op.emitOpError("expected static sizes, a bf16 weight and two tensor maps for the strategy 'gemm'");
+  size_t maps = config.getTensorMaps().size();
+  std::optional<GemmShape> shape = GemmShape::of(op, /*storesBoxes=*/maps == 3, target);
+  if (!shape || maps < 2 || maps > 3)
+    return op.emitOpError("expected static sizes, a bf16 weight and two or three tensor maps for the strategy 'gemm'");
   GemmEmitter(g, op, *shape).emit();
   return success();
 }

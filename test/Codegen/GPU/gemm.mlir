@@ -4,9 +4,9 @@
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 
-// bf16 x: both operands by tensor copies, four steps of k per stage.
+// bf16 x: operands and results by tensor copies, four steps of k per stage.
 // CONFIG-LABEL: @tiles
-// CONFIG: strategy = "gemm", grid = [132], threads = 384, shared_bytes = 196672, tensor_maps = [<0, box = [128, 64], swizzle = 128>, <1, box = [256, 64], swizzle = 128>]
+// CONFIG: strategy = "gemm", grid = [132], threads = 384, shared_bytes = 229440, tensor_maps = [<0, box = [128, 64], swizzle = 128>, <1, box = [256, 64], swizzle = 128>, <2, box = [16, 32], swizzle = 128>]
 // CHECK-LABEL: .entry tiles(
 // CHECK: .maxntid 384
 // CHECK: .minnctapersm 1
@@ -14,7 +14,9 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: setmaxnreg.inc.sync.aligned.u32 232
 // CHECK: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
 // CHECK: wgmma.wait_group.sync.aligned 1
-// CHECK: st.global.v4.b32
+// CHECK: st.shared.v2.b32
+// CHECK: fence.proxy.async.shared::cta
+// CHECK: cp.async.bulk.tensor.2d.global.shared::cta
 // CHECK: setmaxnreg.dec.sync.aligned.u32 40
 // CHECK-COUNT-2: cp.async.bulk.tensor.2d.shared::cluster.global
 // CHECK-NOT: .local
@@ -43,11 +45,12 @@ func.func private @rounded(%x: tensor<?x2304xf32>, %w: tensor<576x2304xbf16>, %y
   return %0 : tensor<?x576xf32>
 }
 
-// f32 x as it is: three products for each step.
+// f32 x as it is: three products for each step; the sums of a stage start from zero and are added in f32.
 // CONFIG-LABEL: @exact
 // CONFIG: box = [128, 64]
 // CHECK-LABEL: .entry exact(
-// CHECK-COUNT-12: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// CHECK: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
+// CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK-NOT: wgmma.mma_async
 // CHECK-NOT: .local
 // CHECK: ret;
@@ -59,10 +62,11 @@ func.func private @exact(%x: tensor<?x7168xf32>, %w: tensor<896x7168xbf16>, %y: 
 
 // Heads that are collapsed: a box of three dimensions. A bf16 result.
 // CONFIG-LABEL: @heads
-// CONFIG: tensor_maps = [<0, box = [128, 1, 64], swizzle = 128>
+// CONFIG: tensor_maps = [<0, box = [128, 1, 64], swizzle = 128>, {{.*}}, <2, box = [16, 64], swizzle = 128>]
 // CHECK-LABEL: .entry heads(
 // CHECK: cvt.rn.bf16x2.f32
-// CHECK: st.global.v4.b32
+// CHECK: stmatrix.sync.aligned.m8n8.x4.shared.b16
+// CHECK: cp.async.bulk.tensor.2d.global.shared::cta
 // CHECK: cp.async.bulk.tensor.3d.shared::cluster.global
 // CHECK: cp.async.bulk.tensor.2d.shared::cluster.global
 // CHECK: ret;

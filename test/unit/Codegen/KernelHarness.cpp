@@ -525,8 +525,27 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForSimulation(const CompileOp
   kernel->destinations = outs.size();
   kernel->threads = code->kernel.threads;
   kernel->dynamicShared = code->kernel.dynamicSharedBytes;
+  kernel->tensorMaps = code->kernel.tensorMaps;
   kernel->ptx = code->ptx;
   return kernel;
+}
+
+/// The map of an array with as many dimensions as the box, outer ones folded.
+static PtxTensorMap makeTensorMap(const gpu::TensorMap &spec, const Array &array) {
+  PtxTensorMap map;
+  map.address = array.data();
+  map.elementBytes = static_cast<std::uint32_t>(gpu::elementBytes(array.dtype()));
+  map.rank = static_cast<std::uint32_t>(spec.box.size());
+  map.swizzleBytes = spec.swizzle;
+  std::fill_n(map.sizes, map.rank, 1);
+  std::size_t dims = array.shape().size();
+  for (std::size_t i = 0; i < dims; ++i)
+    map.sizes[std::min<std::size_t>(i, map.rank - 1)] *= static_cast<std::uint32_t>(array.shape()[dims - 1 - i]);
+  for (std::uint32_t i = 0; i < map.rank; ++i)
+    map.box[i] = spec.box[map.rank - 1 - i];
+  for (std::uint32_t i = 0; i + 1 < map.rank; ++i)
+    map.strides[i] = (i ? map.strides[i - 1] : map.elementBytes) * map.sizes[i];
+  return map;
 }
 
 void CompiledKernel::simulate(const std::vector<Array> &arrays, const std::vector<std::int64_t> &scalars) {
@@ -553,6 +572,8 @@ void CompiledKernel::simulate(const std::vector<Array> &arrays, const std::vecto
   }
   for (std::int64_t scalar : scalars)
     launch.params.push_back(bytesOf(scalar));
+  for (const gpu::TensorMap &map : tensorMaps)
+    launch.params.push_back(bytesOf(makeTensorMap(map, arrays[map.argument])));
   EXPECT_EQ(simulatePtx(ptx, launch, memory), "");
 }
 

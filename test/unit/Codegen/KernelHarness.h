@@ -200,6 +200,7 @@ private:
   int file = -1;
   std::string ptx; ///< if it is interpreted
   std::uint32_t threads = 0, dynamicShared = 0;
+  std::vector<gpu::TensorMap> tensorMaps;
   k3_kernel_fn function = nullptr;
   std::vector<GridAxis> grid;
   std::vector<GpuVariant> variants; ///< when exporting; nothing above is set then

@@ -1,4 +1,4 @@
-//===- TensorMaps.cpp - matrices that tensor copies read -*- C++ -*-===//
+//===- TensorMaps.cpp - matrices that tensor copies read and write -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -44,8 +44,14 @@ MatrixMap::MatrixMap(const GpuBuilder &g, unsigned index) : g(g), map(g.tensorMa
       innerSize = type.getShape().back();
 }
 
-void MatrixMap::load(Value to, Value row, Value column, Value bar) const {
+SmallVector<Value> MatrixMap::place(Value row, Value column) const {
   if (innerSize == 0)
-    return loadBox(g, to, map, {column, row}, bar);
-  loadBox(g, to, map, {g.rem(column, innerSize), g.div(column, innerSize), row}, bar);
+    return {column, row};
+  return {g.rem(column, innerSize), g.div(column, innerSize), row};
 }
+
+void MatrixMap::load(Value to, Value row, Value column, Value bar) const {
+  loadBox(g, to, map, place(row, column), bar);
+}
+
+void MatrixMap::store(Value from, Value row, Value column) const { storeBox(g, map, place(row, column), from); }

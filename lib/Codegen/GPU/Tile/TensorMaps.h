@@ -1,4 +1,4 @@
-//===- TensorMaps.h - matrices that tensor copies read -*- C++ -*-===//
+//===- TensorMaps.h - matrices that tensor copies read and write -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -22,8 +22,12 @@ public:
   /// A box from (row, column) on (i32; the column a multiple of the box's) to shared memory, completing `bar`. By one
   /// thread.
   void load(Value to, Value row, Value column, Value bar) const;
+  /// The reverse; see `storeBox`.
+  void store(Value from, Value row, Value column) const;
 
 private:
+  /// As tensor copies take them.
+  SmallVector<Value> place(Value row, Value column) const;
   const GpuBuilder &g;
   Value map;
   /// Of three dimensions: the size of the last one.
