@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "test/gpu/CudaGpu.h"
+#include "test/gpu/Cublas.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -226,24 +227,46 @@ public:
     }
     check(d.endCapture(stream, &graph), "recording a graph");
     check(d.graphInstantiate(&runnable, graph, 0), "making a graph");
+    double seconds = takeTime(samples, [&] { check(d.graphLaunch(runnable, stream), "launching a graph"); });
+    d.graphExecDestroy(runnable);
+    d.graphDestroy(graph);
+    return seconds / static_cast<double>(launches.size());
+  }
+
+  std::optional<double> timeByLibrary(const std::vector<Product> &products, int samples) override {
+    if (!cublasWanted)
+      return std::nullopt;
+    if (!cublas)
+      cublas = Cublas::open(stream);
+    cublasWanted = cublas != nullptr;
+    bool accepted = cublasWanted;
+    double seconds = accepted ? takeTime(samples,
+                                         [&] {
+                                           for (const Product &product : products)
+                                             accepted &= cublas->multiply(product);
+                                         })
+                              : 0;
+    return accepted ? std::optional(seconds / static_cast<double>(products.size())) : std::nullopt;
+  }
+
+private:
+  /// Median of the seconds that `work` takes on the stream.
+  template <typename Work> double takeTime(int samples, Work work) {
     std::vector<double> seconds;
     for (int i = -2; i < samples; ++i) { // two to warm up
       float milliseconds = 0;
       check(d.eventRecord(start, stream), "an event");
-      check(d.graphLaunch(runnable, stream), "launching a graph");
+      work();
       check(d.eventRecord(stop, stream), "an event");
       finish();
       check(d.eventElapsedTime(&milliseconds, start, stop), "taking the time");
       if (i >= 0)
-        seconds.push_back(milliseconds * 1e-3 / static_cast<double>(launches.size()));
+        seconds.push_back(milliseconds * 1e-3);
     }
-    d.graphExecDestroy(runnable);
-    d.graphDestroy(graph);
     std::nth_element(seconds.begin(), seconds.begin() + samples / 2, seconds.end());
     return seconds[static_cast<std::size_t>(samples) / 2];
   }
 
-private:
   void check(Result result, const std::string &what) const {
     if (result == 0)
       return;
@@ -289,6 +312,8 @@ private:
   Driver d;
   int device = 0;
   Handle stream = nullptr, start = nullptr, stop = nullptr;
+  std::unique_ptr<Cublas> cublas;
+  bool cublasWanted = true;
   std::string label;
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 #include "test/gpu/CaseFile.h"
 
+#include <optional>
 #include <stdexcept>
 
 namespace k3::gpu {
@@ -52,6 +53,15 @@ public:
   virtual void finish() = 0;
   /// Seconds of one of `launches`, which are run one after the other from a graph: median of `samples` replays.
   virtual double time(const std::vector<Launch> &launches, int samples) = 0;
+
+  /// out[rows, n] = x[rows, k] weight[n, k]^T; x and weight are bf16, out is bf16 or f32.
+  struct Product {
+    Address x = 0, weight = 0, out = 0;
+    Index rows = 0, n = 0, k = 0;
+    std::string outDtype;
+  };
+  /// Seconds of one of `products` in turn by the vendor's library, median of `samples`; nothing where it is not there.
+  virtual std::optional<double> timeByLibrary(const std::vector<Product> &, int) { return std::nullopt; }
 };
 
 /// Memory that is given back.

@@ -201,7 +201,24 @@ private:
     if (launches.size() < 8) // a replay of a graph costs some time by itself
       for (std::size_t i = 0, n = launches.size(); launches.size() < 8; ++i)
         launches.push_back(launches[i % n]);
-    result.seconds = gpu.time(launches, 15);
+    constexpr int samples = 15;
+    result.seconds = gpu.time(launches, samples);
+    std::vector<Gpu::Product> products;
+    for (const Gpu::Launch &launch : launches)
+      if (std::optional<Gpu::Product> product = asProduct(launch))
+        products.push_back(*product);
+    if (!products.empty())
+      result.librarySeconds = gpu.timeByLibrary(products, samples).value_or(0);
+  }
+
+  /// A launch of k3.linear on bf16 operands, which libraries have too.
+  std::optional<Gpu::Product> asProduct(const Gpu::Launch &launch) const {
+    const std::vector<Argument> &all = c.arguments;
+    if (set.kernels[variant.kernel].op != "k3.linear" || all.size() != 3 || all[0].dtype != "bf16" ||
+        all[1].dtype != "bf16" || all[0].shape.size() != 2)
+      return std::nullopt;
+    return Gpu::Product{launch.parameters[0], launch.parameters[1], launch.parameters[2], all[0].shape[0],
+                        all[1].shape[0],      all[1].shape[1],      all[2].dtype};
   }
 
   Gpu &gpu;

@@ -31,6 +31,8 @@ struct PlayResult {
   double relativeError = 0;          ///< largest error by the largest magnitude expected
   int repeats = 0;
   double seconds = 0; ///< median; 0 = not timed
+  /// The same product by the vendor's library; 0 = it is no such product, or there is no library.
+  double librarySeconds = 0;
 };
 
 /// Plays the cases of one set; kernels are loaded once.
