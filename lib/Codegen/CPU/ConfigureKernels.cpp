@@ -23,12 +23,25 @@ constexpr int64_t workgroups = 64;
 /// Bytes of weights or states that a workgroup reads at least (its dispatch is paid for) and at most (so that large
 /// matrices balance well).
 constexpr int64_t minBytes = 64 << 10, maxBytes = 1 << 20;
+/// Bytes of a matrix of one expert that a workgroup reads at least: where they are few, it waits for the first ones, and
+/// for the input rows that it puts into order.
+constexpr int64_t minExpertBytes = 4096;
 /// Elements that a workgroup of an elementwise op or a norm handles at least.
-constexpr int64_t minElements = 4096;
+constexpr int64_t minElements = 2048;
 /// Rows that share a pass over weights during prefill.
 constexpr int64_t prefillRows = 64;
 
 int64_t ceilDiv(int64_t x, int64_t y) { return llvm::divideCeilSigned(x, y); }
+
+/// A tile of about `tile` out of `size` that leaves no thread without work for long: where there are few tiles, they are
+/// of one size and a power of two.
+int64_t evenTile(int64_t size, int64_t tile, int64_t multiple) {
+  constexpr int64_t few = 16;
+  int64_t count = ceilDiv(size, tile);
+  if (count < few)
+    tile = ceilDiv(size, static_cast<int64_t>(llvm::PowerOf2Ceil(count)));
+  return static_cast<int64_t>(llvm::alignTo(tile, multiple));
+}
 
 int64_t sizeOr(Operation *op, StringRef dim, int64_t otherwise) {
   int64_t size = getStaticNamedDim(op, dim);
@@ -41,7 +54,7 @@ int64_t featureTile(int64_t features, int64_t rowBytes) {
   int64_t tile = ceilDiv(features, workgroups);
   tile = std::max(tile, ceilDiv(minBytes, rowBytes));
   tile = std::min<int64_t>(tile, std::max<int64_t>(maxBytes / rowBytes, 16));
-  return static_cast<int64_t>(llvm::alignTo(tile, 16));
+  return evenTile(features, tile, 16);
 }
 
 /// The least output features per workgroup of products that round their inputs to bf16: each workgroup rounds all its
@@ -76,7 +89,7 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
         return SmallVector<int64_t>{prefillRows, op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
       })
       .Case<GluOp, SigmoidGateOp, MoeCombineOp>([&](auto) { return elementwiseTiles(width); })
-      .Case<KdaShortConvOp>([&](auto) { return SmallVector<int64_t>{256}; })
+      .Case<KdaShortConvOp>([&](auto) { return SmallVector<int64_t>{128}; })
       .Case<KdaGateOp, KdaGatedNormOp>([&](Operation *op) {
         return SmallVector<int64_t>{rowTile(sizeOr(op, "H", 1) * sizeOr(op, "V", sizeOr(op, "K", 128))), 0};
       })
@@ -86,13 +99,15 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
       .Case([&](MoeGroupedContractOp op) {
         // A workgroup does its features of every expert that has rows, so there are fewer, wider pieces of work.
         int64_t features = sizeOr(op, "n", 1024);
-        auto tile = static_cast<int64_t>(llvm::alignTo(ceilDiv(features, workgroups), 16));
+        int64_t tile = std::max(ceilDiv(features, workgroups), ceilDiv(minExpertBytes, bytesPerRow(op.getWeight())));
+        tile = std::min(features, ceilDiv(features, ceilDiv(features, tile)));
+        tile = static_cast<int64_t>(llvm::alignTo(tile, 16));
         // Every workgroup reads and rounds all routed rows again, which fast products do not hide.
         return SmallVector<int64_t>{op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
       })
       .Case<MlaAbsorbOp, MlaExpandOp>([&](auto) { return SmallVector<int64_t>{16, 1}; })
-      // Four heads share every cache row that is loaded.
-      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{4}; })
+      // Four heads share every cache row that is loaded; two where there would be too few workgroups.
+      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{sizeOr(root, "H", 1) < 16 ? 2 : 4}; })
       // No parallel loop.
       .Case<MoePlanOp, MlaAppendOp>([&](auto) { return SmallVector<int64_t>{}; })
       .Default([&](Operation *op) { return SmallVector<int64_t>(getLoopNames(op).size(), 1); });

@@ -46,7 +46,8 @@ Value DotTile::emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, V
   return end;
 }
 
-SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high) const {
+SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high,
+                                 int64_t ahead) const {
   int64_t count = rows.size() * inputs.size(), lanes = v.lanes();
   // Adds to the sums from `first` on.
   auto step = [&](ValueRange sums, int64_t first, function_ref<Value(const MatrixRow &)> load) {
@@ -91,7 +92,11 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
     sums.resize(count);
     low = chained;
   }
-  sums = v.loop(low, end, v.index(lanes), sums, [&](Value k, ValueRange args) { return stepAt(args, 0, k); });
+  sums = v.loop(low, end, v.index(lanes), sums, [&](Value k, ValueRange args) {
+    for (const MatrixRow &row : ahead > 0 ? rows : ArrayRef<MatrixRow>())
+      v.prefetch(row.matrix, MatrixRow{row.matrix, {v.addIndex(row.at.front(), v.index(ahead))}}.index(k));
+    return stepAt(args, 0, k);
+  });
   if (depth % v.lanes() == 0)
     return sums;
   // The rest that fills no vector, in the last block only: under a condition rather than a mask that is sometimes

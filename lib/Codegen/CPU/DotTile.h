@@ -40,8 +40,10 @@ public:
       : v(v), depth(depth), bf16Inputs(bf16Inputs) {}
 
   /// Partial sums over [low, high) of the products of input i and row r, at position i * rows + r; add up the lanes to
-  /// get the dot product. low is a multiple of the lanes; so is high unless it is the depth.
-  SmallVector<Value> emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high) const;
+  /// get the dot product. low is a multiple of the lanes; so is high unless it is the depth. `ahead` > 0: on the way,
+  /// asks for the same elements of as many rows further on.
+  SmallVector<Value> emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high,
+                          int64_t ahead = 0) const;
 
 private:
   /// The same in steps of two vectors by bf16 products, as far as whole steps go; returns where it stopped.

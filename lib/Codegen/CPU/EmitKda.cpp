@@ -70,6 +70,8 @@ public:
     key = v.temporary({keySize});
     v.loop(v.index(0), v.dim(op.getQ(), 0), v.index(1), [&](Value n) {
       Value slot = v.loadIndex(op.getSlots(), {n});
+      Value last = v.subIndex(v.dim(op.getQ(), 0), v.index(1));
+      nextSlot = v.loadIndex(op.getSlots(), {v.minIndex(v.addIndex(n, v.index(1)), last)});
       v.loop(v.index(0), v.dim(op.getQ(), 1), v.index(1), [&](Value h) { emitHead(n, h, slot); });
     });
   }
@@ -119,17 +121,20 @@ private:
           SmallVector<Value> state = decayed(at, k, count), next(args);
           Value q = v.loadPartial(query, {k}, count), kk = v.loadPartial(key, {k}, count);
           for (int64_t r = 0; r < rows; ++r) {
-            next[2 * r] = v.fma(state[r], kk, next[2 * r]);
-            next[2 * r + 1] = v.fma(state[r], q, next[2 * r + 1]);
+            next[r] = v.fma(state[r], kk, next[r]);
+            next[rows + r] = v.fma(state[r], q, next[rows + r]);
+            // With many sequences the states come from far, and in pieces too short for the hardware to follow.
+            v.prefetch(op.getState(), append({nextSlot, at[r][1], at[r][2]}, k), /*level=*/2);
           }
           return next;
         });
+    SmallVector<Value> totals = v.reduceAddAll(sums); // predictions, then outputs
     SmallVector<Value> error;
     for (int64_t r = 0; r < rows; ++r) {
       SmallVector<Value> index{n, h, at[r][2]};
       Value value = v.loadScalar(op.getV(), index);
-      Value e = s.mul(rate, op.getDelta() ? s.sub(value, v.reduceAdd(sums[2 * r])) : value);
-      v.storeScalar(s.fma(e, queryKey, v.reduceAdd(sums[2 * r + 1])), op.getOut(), index);
+      Value e = s.mul(rate, op.getDelta() ? s.sub(value, totals[r]) : value);
+      v.storeScalar(s.fma(e, queryKey, totals[rows + r]), op.getOut(), index);
       error.push_back(v.broadcast(e));
     }
     v.loopVectors(keySize, [&](Value k, int64_t count) {
@@ -141,6 +146,7 @@ private:
   }
 
   KdaRecurrentStepOp op;
+  Value nextSlot;          // of the sequence that comes next
   Value decay, query, key; // [K]: exp(g), scaled q, unit k of the current head
 };
 

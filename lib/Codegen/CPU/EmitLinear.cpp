@@ -17,6 +17,8 @@ namespace {
 /// Elements of k that a block of rows is walked in when there are many tokens: 4 bf16 rows of it stay in the first
 /// level cache, 64 tokens of it in the second.
 constexpr int64_t kBlock = 2048;
+/// Up to so many elements of a weight row are a short stream.
+constexpr int64_t shortStream = 1024;
 /// Up to so many tokens one pass over whole rows is best: the weights are read once and nothing else is large.
 constexpr int64_t fewTokens = 8;
 
@@ -118,7 +120,9 @@ private:
         SmallVector<MatrixRow> inputs;
         for (int64_t t = 0; t < tokens; ++t)
           inputs.push_back({inputMatrix, {v.addIndex(token, v.index(t))}});
-        SmallVector<Value> sums = tile.emit(weightRows, inputs, low, high);
+        // Streams as short as these the hardware does not follow.
+        bool ahead = depth <= shortStream && tokens == sizes.inputs.front();
+        SmallVector<Value> sums = tile.emit(weightRows, inputs, low, high, ahead ? rows : 0);
         for (int64_t t = 0; t < tokens; ++t)
           store(ArrayRef(sums).slice(t * rows, rows), v.addIndex(firstToken, inputs[t].at[0]), row, start);
       });

@@ -34,7 +34,7 @@ public:
       Value before = v.loadIndex(op.getLengths(), {n});
       v.loop(low, high, v.index(1), [&](Value t) {
         Value context = v.addIndex(before, v.addIndex(v.subIndex(t, low), v.index(1)));
-        v.loopBlocks(v.dim(op.getQ(), 1), {headBlock, 1},
+        v.loopBlocks(v.dim(op.getQ(), 1), {headBlock, 2, 1},
                      [&](Value h, int64_t heads) { emitHeads(n, t, h, heads, context); });
       });
     });
@@ -95,9 +95,10 @@ private:
             }
             return next;
           });
+      SmallVector<Value> totals = v.reduceAddAll(sums);
       for (int64_t i = 0; i < heads; ++i)
         for (int64_t j = 0; j < rows; ++j)
-          v.storeScalar(v.scalar().mul(scale, v.reduceAdd(sums[i * rows + j])), scores, {v.index(i), row[j]});
+          v.storeScalar(v.scalar().mul(scale, totals[i * rows + j]), scores, {v.index(i), row[j]});
     });
   }
 

@@ -298,9 +298,7 @@ SmallVector<Value> MxFp4DotProducts::emitFloats(ArrayRef<Value> codes, ArrayRef<
 void MxFp4DotProducts::prefetch(const WeightRow &row, Value line, int64_t stride) const {
   int64_t calls = llvm::divideCeil(prefetchDistance, stride * depth / 2);
   MatrixRow ahead{row.weight.matrix, {v.addIndex(row.weight.at.front(), v.index(calls * stride))}};
-  memref::PrefetchOp::create(v.builder(), v.getLoc(), ahead.matrix,
-                             ahead.index(v.mulIndex(line, v.index(decoder.lineBytes()))), /*isWrite=*/false,
-                             /*localityHint=*/3, /*isDataCache=*/true);
+  v.prefetch(ahead.matrix, ahead.index(v.mulIndex(line, v.index(decoder.lineBytes()))));
 }
 
 SmallVector<Value> MxFp4DotProducts::emit(ArrayRef<WeightRow> weights, int64_t stride) {

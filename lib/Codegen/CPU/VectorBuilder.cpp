@@ -100,6 +100,11 @@ void VectorBuilder::packRow(Value from, ValueRange fromRow, Value start, Value s
   });
 }
 
+void VectorBuilder::prefetch(Value memref, ValueRange indices, int64_t level) const {
+  memref::PrefetchOp::create(b, loc, memref, indices, /*isWrite=*/false, /*localityHint=*/4 - level,
+                             /*isDataCache=*/true);
+}
+
 Value VectorBuilder::loadRaw(Value memref, ValueRange indices, int64_t count) const {
   return vector::LoadOp::create(b, loc, VectorType::get({count}, elementTypeOf(memref)), memref, indices);
 }

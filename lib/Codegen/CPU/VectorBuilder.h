@@ -49,6 +49,8 @@ public:
   void store(Value vector, Value memref, ValueRange indices) const;
   void storePartial(Value vector, Value memref, ValueRange indices, int64_t count) const;
   void storeMasked(Value vector, Value memref, ValueRange indices, Value mask) const;
+  /// Asks for the memory around an element, which need not be there, to be in the cache of that level (1 to 3) soon.
+  void prefetch(Value memref, ValueRange indices, int64_t level = 1) const;
   /// `count` elements as they are stored.
   Value loadRaw(Value memref, ValueRange indices, int64_t count) const;
   /// One element as f32.
