@@ -7,10 +7,13 @@
 // blocks together go through all tiles of 16 weight rows of all passes, each block through a run of them. With a gated unit
 // a tile has 8 rows of each of the two matrices, whose sums then meet in one thread.
 //
-// One warp copies tiles into a ring in shared memory, whole rows at a time. The other warps share the k of every tile: they
-// go through (tile, step) pairs in turn, decode the weights in registers and multiply them with the pass's rows of x, which
-// are in shared memory in the order that the weights come in. The sums of a tile's warps are added by one of them, a
-// different one for each tile, through a second ring.
+// One warp copies tiles into a ring in shared memory, whole rows at a time. The other warps are groups of four, one for
+// each scheduler, that take tiles in turn. A group's warps share the k of a tile, decode the weights in registers and
+// multiply them with the pass's rows of x, which are in shared memory in the order that the weights come in. The sums of a
+// tile's warps are added by one of them, a different one for each tile, through a ring of each group.
+//
+// Decoding takes most instructions, about two thirds of what a multiprocessor can issue while memory delivers: whatever is
+// done per tile and warp counts, too.
 //
 // f32 x is split into three bf16 terms that are columns of their own: one or two rows cost no more than a rounded one.
 //
@@ -38,12 +41,12 @@ namespace {
 constexpr StringRef strategyName = "stream";
 
 constexpr int64_t tileRows = 16, columns = 8;
-constexpr int64_t consumers = 12, threads = 32 * (consumers + 1);
+constexpr int64_t groups = 3, groupWarps = 4, consumers = groups * groupWarps, threads = 32 * (consumers + 1);
 /// Threads that consume, as a barrier takes them, and its number.
 constexpr int64_t consumerThreads = 32 * consumers, consumerBarrier = 1;
-/// Tiles whose sums may be on their way.
+/// Tiles of a group whose sums may be on their way.
 constexpr int64_t sumStages = 2;
-constexpr int64_t sumBytes = consumers * 32 * 16;
+constexpr int64_t sumBytes = groupWarps * 32 * 16;
 /// Bytes of a lane's load, and of the weights of x that it meets.
 constexpr int64_t laneBytes = 16;
 
@@ -82,9 +85,9 @@ struct StreamShape {
   int64_t inputBytes() const { return chunks * steps() * runs() * columns * 4 * laneBytes; }
   int64_t inputStart() const { return stages * stageBytes(); }
   int64_t sumStart() const { return inputStart() + inputBytes(); }
-  int64_t barrierStart() const { return sumStart() + sumStages * sumBytes; }
+  int64_t barrierStart() const { return sumStart() + groups * sumStages * sumBytes; }
   int64_t scheduleStart() const {
-    return barrierStart() + Ring::barrierBytes(stages) + Ring::barrierBytes(sumStages);
+    return barrierStart() + Ring::barrierBytes(stages) + Ring::barrierBytes(groups * sumStages);
   }
   int64_t sharedBytes() const {
     return scheduleStart() + (experts > 0 ? ExpertSchedule::sharedBytes(experts) : 0);
@@ -151,7 +154,7 @@ class StreamEmitter {
 public:
   StreamEmitter(const GpuBuilder &g, const ExpertProduct &product, const StreamShape &shape)
       : g(g), product(product), shape(shape), ring(g, shape.stages, shape.barrierStart()),
-        sums(g, sumStages, shape.barrierStart() + Ring::barrierBytes(shape.stages)) {
+        sums(g, groups * sumStages, shape.barrierStart() + Ring::barrierBytes(shape.stages)) {
     if (product.experts > 0)
       schedule.emplace(g, product.offsets, shape.rowsPerPass, shape.scheduleStart());
   }
@@ -161,8 +164,8 @@ public:
     lane = g.laneId();
     warp = g.warpId();
     g.ifFirstThread([&] {
-      ring.init(/*producers=*/1, consumers);
-      sums.init(/*producers=*/consumers, 1);
+      ring.init(/*producers=*/1, groupWarps);
+      sums.init(/*producers=*/groupWarps, 1);
       fenceBarriers(g);
     });
     if (schedule) {
@@ -204,12 +207,14 @@ private:
     return {Value(), first, g.min(g.sub(product.countRows(g), first), shape.rowsPerPass)};
   }
 
-  /// The block's passes, and for each its tiles, as numbers in the pass.
-  using PassBody = function_ref<Values(const ExpertPass &, Value firstTile, Value endTile, ValueRange)>;
+  /// The block's passes, and for each its tiles, as numbers in the pass. `before`: the block's tiles before tile 0 of the
+  /// pass; negative in the first one.
+  using PassBody = function_ref<Values(const ExpertPass &, Value before, Value firstTile, Value endTile, ValueRange)>;
   Values forPasses(ValueRange inits, PassBody body) {
     return g.loop(firstPass, g.add(lastPass, 1), g.i32(1), inits, [&](Value number, ValueRange carried) {
       Value start = g.mul(number, tilesPerPass);
-      return body(findPass(number), g.max(g.sub(begin, start), 0), g.min(g.sub(end, start), tilesPerPass), carried);
+      return body(findPass(number), g.sub(start, begin), g.max(g.sub(begin, start), 0),
+                  g.min(g.sub(end, start), tilesPerPass), carried);
     });
   }
 
@@ -219,7 +224,8 @@ private:
 
   void produce() {
     RingPosition start = ring.start();
-    forPasses({start.stage, start.parity}, [&](const ExpertPass &pass, Value firstTile, Value endTile, ValueRange at) {
+    forPasses({start.stage, start.parity}, [&](const ExpertPass &pass, Value, Value firstTile, Value endTile,
+                                               ValueRange at) {
       Values weights, scales;
       for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
         weights.push_back(product.weightRow(g, matrix, pass.expert, g.i32(0)));
@@ -341,12 +347,10 @@ private:
   //===--- products ---===//
 
   void consume() {
-    RingPosition start = ring.start(), sumStart = sums.start();
-    Value zero = g.i32(0);
-    // Positions in both rings, the step that this warp starts the next tile with, and the number of the tile modulo the
-    // warps.
-    Values inits{start.stage, start.parity, sumStart.stage, sumStart.parity, warp, zero};
-    forPasses(inits, [&](const ExpertPass &pass, Value firstTile, Value endTile, ValueRange carried) {
+    group = g.div(warp, groupWarps);
+    member = g.rem(warp, groupWarps);
+    // The group's next tile among the block's, and how many it has done.
+    forPasses({group, g.i32(0)}, [&](const ExpertPass &pass, Value before, Value, Value endTile, ValueRange carried) {
       // The rows of the pass before are not needed any more.
       g.barrier(consumerBarrier, consumerThreads);
       stageInputs(pass);
@@ -354,45 +358,50 @@ private:
       // Lanes of columns that nobody has read the last one.
       Value column = g.min(g.div(lane, 4), g.sub(g.mul(pass.count, shape.terms), 1));
       inputs = g.advance(g.shared(shape.inputStart()), g.mul(g.add(g.mul(column, 4), g.rem(lane, 4)), laneBytes), g.i8());
-      return g.loop(firstTile, endTile, g.i32(1), carried, [&](Value tile, ValueRange carried) {
-        return multiplyTile(pass, tile, carried);
+      return g.loop(g.sub(carried[0], before), endTile, g.i32(groups), carried, [&](Value tile, ValueRange carried) {
+        multiplyTile(pass, tile, carried[0], carried[1]);
+        return Values{g.add(carried[0], groups), g.add(carried[1], 1)};
       });
     });
   }
 
-  Values multiplyTile(const ExpertPass &pass, Value tile, ValueRange carried) {
-    RingPosition position{carried[0], carried[1]}, sumPosition{carried[2], carried[3]};
-    Value first = carried[4], turn = carried[5];
+  /// Stage number `number` of all of the block's.
+  RingPosition positionOf(Value number) {
+    return {g.rem(number, shape.stages), g.rem(g.div(number, shape.stages), 2)};
+  }
+
+  /// Tile number `number` of the block, `done` of the group.
+  void multiplyTile(const ExpertPass &pass, Value tile, Value number, Value done) {
     // Two sets of sums, so that instructions need not wait for each other.
     Values partial(8, g.f32(0));
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
+      RingPosition position = positionOf(g.add(g.mul(number, shape.chunks), chunk));
+      // Warps take turns in having the first step, where they do not have the same number of steps.
+      Value first = member;
+      if (shape.steps() % groupWarps != 0) {
+        Value turn = g.mul(g.add(g.mul(done, shape.chunks), chunk), shape.steps());
+        first = g.bitAnd(g.sub(member, turn), groupWarps - 1);
+      }
       ring.waitFull(position);
       Value start = stageStart(position.stage);
-      partial = g.loop(first, g.i32(shape.steps()), g.i32(consumers), partial,
+      partial = g.loop(first, g.i32(shape.steps()), g.i32(groupWarps), partial,
                        [&](Value step, ValueRange partial) { return multiplyStep(start, step, chunk, partial); });
-      // Steps go on in turn in the next stage.
-      Value done = g.mul(g.ceilDiv(g.max(g.sub(g.i32(shape.steps()), first), 0), consumers), consumers);
-      first = g.sub(g.add(first, done), shape.steps());
       g.warpBarrier();
       g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(position.stage)); });
-      position = ring.next(position);
     }
     for (int64_t i = 0; i < 4; ++i)
       partial[i] = g.add(partial[i], partial[4 + i]);
     partial.resize(4);
 
-    sums.waitEmpty(sumPosition);
-    Value place = g.add(g.mul(sumPosition.stage, sumBytes), g.mul(lane, 16));
+    RingPosition position{g.add(g.mul(group, sumStages), g.rem(done, sumStages)), g.rem(g.div(done, sumStages), 2)};
+    sums.waitEmpty(position);
+    Value place = g.add(g.mul(position.stage, sumBytes), g.mul(lane, 16));
     Value slots = g.advance(g.shared(shape.sumStart()), place, g.i8());
     g.storeRaw(vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.f32()), partial),
-               g.advance(slots, g.mul(warp, 32 * 16), g.i8()));
+               g.advance(slots, g.mul(member, 32 * 16), g.i8()));
     g.warpBarrier();
-    g.ifThen(g.eq(lane, 0), [&] { arrive(g, sums.full(sumPosition.stage)); });
-    g.ifThen(g.eq(turn, warp), [&] { finishTile(pass, tile, sumPosition, slots); });
-    Value next = g.add(turn, 1);
-    next = g.select(g.eq(next, consumers), g.i32(0), next);
-    sumPosition = sums.next(sumPosition);
-    return {position.stage, position.parity, sumPosition.stage, sumPosition.parity, first, next};
+    g.ifThen(g.eq(lane, 0), [&] { arrive(g, sums.full(position.stage)); });
+    g.ifThen(g.eq(g.rem(done, groupWarps), member), [&] { finishTile(pass, tile, position, slots); });
   }
 
   /// Number of the 16 bytes of a row that the lane has in a step: of a group of 32 weights, or of 8. Past the end of k,
@@ -498,7 +507,7 @@ private:
     }
     sums.waitFull(position);
     Values sum;
-    for (int64_t w = 0; w < consumers; ++w) {
+    for (int64_t w = 0; w < groupWarps; ++w) {
       Values part = g.loadFloats(g.advance(slots, w * 32 * 16, g.i8()), g.f32(), 4);
       for (int64_t i = 0; i < 4; ++i)
         w == 0 ? sum.push_back(part[i]) : (void)(sum[i] = g.add(sum[i], part[i]));
@@ -542,8 +551,8 @@ private:
   Ring ring, sums;
   std::optional<ExpertSchedule> schedule;
   Value lane, warp, passes, tilesPerPass, begin, end, firstPass, lastPass;
-  /// The lane's first run of x.
-  Value inputs;
+  /// The warp's group, and which of it the warp is; the lane's first run of x.
+  Value group, member, inputs;
 };
 
 } // namespace

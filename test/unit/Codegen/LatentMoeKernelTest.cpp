@@ -260,7 +260,7 @@ TEST_P(MxContract, MatchesReference) {
 INSTANTIATE_TEST_SUITE_P(Shapes, MxContract,
                          ::testing::Values(MxCase{32, 1, false}, MxCase{96, 37, true}, MxCase{2304, 16, false},
                                            MxCase{96, 37, true, true}, MxCase{128, 256, true},
-                                           MxCase{192, 128, false, true}));
+                                           MxCase{192, 128, false, true}, MxCase{5120, 32, true}));
 
 //===----------------------------------------------------------------------===//
 // Routing

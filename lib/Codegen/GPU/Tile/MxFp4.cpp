@@ -8,34 +8,39 @@ using namespace mlir;
 using namespace mlir::k3;
 
 namespace {
-/// Of both halves of a word: the sign of a bf16, and where a magnitude is placed.
-constexpr uint32_t signBits = 0x80008000, magnitudeBits = 0x01C001C0;
+/// Of both halves of a word: the sign of a bf16, where a magnitude is placed, and a code.
+constexpr uint32_t signBits = 0x80008000, magnitudeBits = 0x01C001C0, codeBits = 0x000F000F;
 /// One in the lowest bit of the exponent of both halves.
 constexpr uint32_t exponentOnes = 0x00800080;
 } // namespace
 
 static Value maskBits(const GpuBuilder &g, Value x, uint32_t mask) { return g.bitAnd(x, static_cast<int32_t>(mask)); }
 
-/// `x` shifted left, or right where `distance` is negative.
-static Value shift(const GpuBuilder &g, Value x, int64_t distance) {
-  return distance == 0 ? x : distance > 0 ? g.shl(x, distance) : g.shr(x, -distance);
+/// Places the codes that start at bit `first` of both halves. One multiplication shifts twice, for the magnitude and for
+/// the sign; the eight bits that it makes of a code do not meet, nor do they leave their half.
+static Value placeAlone(const GpuBuilder &g, Value x, int64_t first) {
+  assert(first <= 6 && "a code is shifted to the left");
+  int64_t factor = (int64_t(1) << (6 - first)) + (int64_t(1) << (12 - first));
+  return maskBits(g, g.mul(maskBits(g, x, codeBits << first), factor), signBits | magnitudeBits);
 }
 
 SmallVector<Value> k3::placeCodes(const GpuBuilder &g, Value word) {
-  SmallVector<Value> pairs;
-  for (int64_t p = 0; p < 4; ++p) // the code's bits are 4p + 3 (sign) and 4p + 2 to 4p, in both halves
-    pairs.push_back(g.bitOr(maskBits(g, shift(g, word, 12 - 4 * p), signBits),
-                            maskBits(g, shift(g, word, 6 - 4 * p), magnitudeBits)));
-  return pairs;
+  // The bits of code p are 4p + 3 (sign) and 4p + 2 to 4p, in both halves. The last magnitude is in its place after the
+  // shift that brings code 2 to bit 2, the last sign without one.
+  Value shifted = g.shr(word, 6);
+  return {placeAlone(g, word, 0), placeAlone(g, word, 4), placeAlone(g, shifted, 2),
+          g.bitOr(maskBits(g, word, signBits), maskBits(g, shifted, magnitudeBits))};
 }
 
 SmallVector<Value> k3::placeNeighbours(const GpuBuilder &g, Value word) {
   SmallVector<Value> pairs;
-  Value high = g.shr(word, 4); // the second weight of each byte in its low bits
+  // The codes of each byte in the low bits of bytes.
+  Value low = maskBits(g, word, 0x0F0F0F0F), high = maskBits(g, g.shr(word, 4), 0x0F0F0F0F);
   for (int64_t p = 0; p < 4; ++p) {
-    // Byte p twice, of the word and of `high`: the codes' bits are 11 (sign) and 10 to 8 of both halves.
-    Value both = g.intrinsic(g.i32(), "llvm.nvvm.prmt", {word, high, g.i32(0x4400 + 0x1111 * p)});
-    pairs.push_back(g.bitOr(maskBits(g, g.shl(both, 4), signBits), maskBits(g, g.shr(both, 2), magnitudeBits)));
+    // Byte p of both in the low bytes of the halves. The others are its highest bit, which is 0, eight times.
+    constexpr int64_t selectors = 0xC480;
+    Value both = g.intrinsic(g.i32(), "llvm.nvvm.prmt", {low, high, g.i32(selectors + 0x1111 * p)});
+    pairs.push_back(placeAlone(g, both, 0));
   }
   return pairs;
 }
