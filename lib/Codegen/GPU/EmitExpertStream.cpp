@@ -163,6 +163,7 @@ public:
     g.setMinBlocks(1); // else ptxas saves registers for more blocks than there is shared memory for
     lane = g.laneId();
     warp = g.warpId();
+    product.prefetchTables(g);
     g.ifFirstThread([&] {
       ring.init(/*producers=*/1, groupWarps);
       sums.init(/*producers=*/groupWarps, 1);
@@ -177,7 +178,7 @@ public:
     g.barrier();
     // Of all tiles of all passes, this block's.
     tilesPerPass = g.i32(shape.tilesPerPass());
-    Value all = g.mul(passes, tilesPerPass), blocks = g.gridSize(), block = g.blockId();
+    Value all = g.mul(passes, tilesPerPass), blocks = g.i32(g.config.getGrid()[0].getTile()), block = g.blockId();
     Value each = g.div(all, blocks), larger = g.rem(all, blocks);
     begin = g.add(g.mul(block, each), g.min(block, larger));
     end = g.add(begin, g.add(each, g.select(g.lt(block, larger), g.i32(1), g.i32(0))));

@@ -143,6 +143,7 @@ public:
     g.setMinBlocks(1);
     lane = g.laneId();
     warp = g.rem(g.warpId(), 4);
+    product.prefetchTables(g);
     Value group = g.shuffleFrom(g.div(g.threadId(), groupThreads), g.i32(0));
     g.ifFirstThread([&] {
       ring.init(/*producers=*/1, /*consumers=*/4 * consumers);

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/GPU/Tile/ExpertProduct.h"
-#include "lib/Codegen/Common/Kernels.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::k3;
@@ -42,11 +42,24 @@ Value ExpertProduct::countRows(const GpuBuilder &g) const {
 Value ExpertProduct::rowOf(const GpuBuilder &g, Value matrix, Value expert, Value row) const {
   if (!expert)
     return g.element(matrix, {row});
-  auto argument = cast<BlockArgument>(matrix);
-  if (!g.kernel().getArgAttr(argument.getArgNumber(), expertGroupAttrName))
+  if (!g.isExpertTable(matrix))
     return g.element(matrix, {expert, row});
   int64_t width = GpuBuilder::staticDim(matrix, 2);
   return g.advance(g.expert(matrix, expert), g.mul(g.toI64(row), width), g.elementType(matrix));
+}
+
+void ExpertProduct::prefetchTables(const GpuBuilder &g) const {
+  if (experts <= 0)
+    return;
+  constexpr int64_t lineBytes = 128;
+  for (Value matrix : {weights[0], weights[1], scales[0], scales[1]}) {
+    if (!matrix || !g.isExpertTable(matrix))
+      continue;
+    int64_t lines = llvm::divideCeil(8 * experts, lineBytes);
+    g.forThreads(lines, [&](Value line) {
+      g.ptx("prefetch.global.L2 [$0];", g.advance(g.expertTable(matrix), g.mul(line, lineBytes), g.i8()));
+    });
+  }
 }
 
 Value ExpertProduct::weightRow(const GpuBuilder &g, int64_t matrix, Value expert, Value row) const {

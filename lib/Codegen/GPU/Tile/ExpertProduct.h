@@ -38,6 +38,9 @@ public:
   /// First element of a row of a matrix's codes (or values), and of its scales; ptr<1>. `expert` is null without experts.
   Value weightRow(const GpuBuilder &g, int64_t matrix, Value expert, Value row) const;
   Value scaleRow(const GpuBuilder &g, int64_t matrix, Value expert, Value row) const;
+  /// Has the tables of experts' matrices brought nearer, which are read once the schedule is known. By all threads, before
+  /// anything else.
+  void prefetchTables(const GpuBuilder &g) const;
   /// The token (and choice) of a row, as indices of x and out.
   struct Place {
     SmallVector<Value> input, output;

@@ -69,12 +69,18 @@ void ExpertSchedule::build() {
 }
 
 ExpertPass ExpertSchedule::find(Value number) const {
-  // The last expert with slot[e] <= number: those without passes have the slot of the next one.
-  Value low = g.i32(0);
-  for (int64_t step = llvm::PowerOf2Ceil(experts) / 2; step > 0; step /= 2) {
-    Value middle = g.add(low, step);
-    Value start = g.loadRaw(slot(g.min(middle, experts - 1)), g.i32());
-    low = g.select(g.logicalAnd(g.lt(middle, experts), g.le(start, number)), middle, low);
+  // The last expert with slot[e] <= number: those without passes have the slot of the next one. Lanes try 32 at once.
+  Value low = g.i32(0), lane = g.laneId();
+  int64_t step = 1;
+  while (step * 32 < experts)
+    step *= 32;
+  for (; step > 0; step /= 32) {
+    Value own = g.add(low, g.mul(lane, step));
+    Value start = g.loadRaw(slot(g.min(own, experts - 1)), g.i32());
+    Value before = g.ballot(g.logicalAnd(g.lt(own, experts), g.le(start, number)));
+    // Slots rise, so those of the first lanes are not above the number; that of lane 0 never is.
+    Value count = g.intrinsic(g.i32(), "llvm.ctpop.i32", before);
+    low = g.add(low, g.mul(g.sub(count, 1), step));
   }
   Value begin = g.load(offsets, {low}, true), rows = g.sub(g.load(offsets, {g.add(low, 1)}, true), begin);
   // Passes differ by one row at most.

@@ -27,7 +27,7 @@ public:
   void build();
   /// Passes of all experts (i32).
   Value total() const { return passes; }
-  /// Pass number `number`, below total().
+  /// Pass number `number`, below total(), the same in all lanes of the warp, which all take part.
   ExpertPass find(Value number) const;
 
 private:

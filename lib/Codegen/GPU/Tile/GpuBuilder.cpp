@@ -315,15 +315,21 @@ Value GpuBuilder::element(Value memref, ValueRange indices) const {
   return advance(pointer, at, type.getElementType());
 }
 
-Value GpuBuilder::expert(Value table, Value index) const {
-  auto argument = dyn_cast<BlockArgument>(table);
-  assert(argument && kernel().getArgAttr(argument.getArgNumber(), expertGroupAttrName) && "not an expert group");
-  (void)argument;
+bool GpuBuilder::isExpertTable(Value memref) const {
+  auto argument = dyn_cast<BlockArgument>(memref);
+  return argument && kernel().getArgAttr(argument.getArgNumber(), expertGroupAttrName);
+}
+
+Value GpuBuilder::expertTable(Value table) const {
+  assert(isExpertTable(table) && "not an expert group");
   auto metadata = memref::ExtractStridedMetadataOp::create(b, loc, table);
-  Value pointers = LLVM::AddrSpaceCastOp::create(b, loc, pointerType(globalSpace),
-                                                 getAlignedPointer(*this, metadata.getBaseBuffer()));
+  return LLVM::AddrSpaceCastOp::create(b, loc, pointerType(globalSpace),
+                                       getAlignedPointer(*this, metadata.getBaseBuffer()));
+}
+
+Value GpuBuilder::expert(Value table, Value index) const {
   Type global = pointerType(globalSpace);
-  return loadRaw(advance(pointers, index, global), global, /*readOnly=*/true);
+  return loadRaw(advance(expertTable(table), index, global), global, /*readOnly=*/true);
 }
 
 Value GpuBuilder::load(Value memref, ValueRange indices, bool readOnly) const {

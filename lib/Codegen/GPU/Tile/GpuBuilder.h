@@ -178,7 +178,10 @@ public:
   /// The pointer `offset` elements of `elementType` further.
   Value advance(Value pointer, Value offset, Type elementType) const;
   Value advance(Value pointer, int64_t offset, Type elementType) const;
-  /// Pointer number `index` (ptr<1>) of an expert group's table; `table` is the argument with `k3.expert_group`.
+  /// Whether a memref is an argument with `k3.expert_group`: a table of pointers, one for each expert.
+  bool isExpertTable(Value memref) const;
+  /// Such a table, and pointer number `index` of it (ptr<1>).
+  Value expertTable(Value table) const;
   Value expert(Value table, Value index) const;
   /// One element as f32 (floats) or as it is (integers). `readOnly`: nothing writes it while the kernel runs.
   Value load(Value memref, ValueRange indices, bool readOnly = false) const;
