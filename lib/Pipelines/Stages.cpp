@@ -50,7 +50,7 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   manager.addNestedPass<func::FuncOp>(createChunkKda(chunk));
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
   if (options.bf16Products)
-    manager.addNestedPass<func::FuncOp>(createRoundInputs());
+    manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode && !options.gpu}));
   if (options.bf16Products && options.gpu)
     manager.addNestedPass<func::FuncOp>(createNarrowActivations());
   addVerifier(manager, Stage::Chunk);

@@ -17,6 +17,8 @@ struct StageOptions : PassPipelineOptions<StageOptions> {
                             llvm::cl::init(16)};
   Option<bool> bf16Products{*this, "bf16-products", llvm::cl::desc("round the inputs of prefill's products to bf16"),
                             llvm::cl::init(false)};
+  Option<bool> bf16Decode{*this, "bf16-decode", llvm::cl::desc("with bf16-products: in decode on a CPU as well"),
+                          llvm::cl::init(false)};
   Option<bool> forceGeneric{*this, "force-generic", llvm::cl::desc("use no kernel emitter, decompose every op"),
                             llvm::cl::init(false)};
   Option<bool> gpu{*this, "gpu", llvm::cl::desc("the module's target is a GPU"), llvm::cl::init(false)};

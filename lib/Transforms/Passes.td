@@ -65,9 +65,11 @@ def RoundInputs : Pass<"k3-round-inputs", "::mlir::func::FuncOp"> {
   let summary = "round the inputs of prefill's products to bf16";
   let description = [{
     Sets `bf16_x` on every `k3.linear`, `k3.mx.contract` and `k3.latent_moe.grouped_contract` with bf16 or MXFP4 weights in
-    prefill functions, but not on the router's. Prefill is bound by arithmetic, and bf16 products run at twice the rate; decoding is bound by
-    memory and stays as it is.
+    prefill functions, but not on the router's. Prefill is bound by arithmetic, and bf16 products run at twice the rate;
+    decoding one sequence is bound by memory and stays as it is. With `decode` it does the same there, because many
+    sequences are bound by arithmetic again.
   }];
+  let options = [Option<"decode", "decode", "bool", "false", "in decode functions as well">];
 }
 
 def NarrowActivations : Pass<"k3-narrow-activations", "::mlir::func::FuncOp"> {

@@ -27,8 +27,9 @@ static bool isRouter(LinearOp op) {
 
 namespace {
 struct RoundInputsPass : k3::impl::RoundInputsBase<RoundInputsPass> {
+  using RoundInputsBase::RoundInputsBase;
   void runOnOperation() override {
-    if (getPhase(getOperation()) != Phase::prefill)
+    if (getPhase(getOperation()) != Phase::prefill && !decode)
       return;
     getOperation().walk([](Operation *op) {
       if (auto linear = dyn_cast<LinearOp>(op); linear && isExactInBf16(linear.getWeight()) && !isRouter(linear))

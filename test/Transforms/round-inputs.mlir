@@ -1,4 +1,8 @@
 // RUN: k3-opt %s --k3-round-inputs | FileCheck %s
+// RUN: k3-opt %s --k3-round-inputs=decode | FileCheck %s --check-prefix=ALL
+
+// ALL-LABEL: func.func @decode_layer
+// ALL: k3.linear {{.*}}{bf16_x}
 
 // Products with bf16 and MXFP4 weights, but not the router's, nor one with f32 weights.
 // CHECK-LABEL: func.func @prefill_layer

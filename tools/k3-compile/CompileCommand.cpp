@@ -209,6 +209,7 @@ static void fillStageOptions(const Options &options, StageOptions &stages) {
   stages.chunkRows = options.chunkRows;
   stages.forceGeneric = options.forceGeneric;
   stages.bf16Products = options.bf16Products;
+  stages.bf16Decode = options.bf16Decode;
   stages.maxTokens = options.maxTokens;
   stages.maxSequences = options.maxSequences;
 }

@@ -59,7 +59,8 @@ several), tiktoken.model and tokenizer_config.json, as published.
   --cache-dtype=TYPE     elements of latent cache and convolution window: f32, bf16 or auto (default:
                          f32 below 4 GiB of weights, else the model's)
   --products=TYPE        f32 (default), or bf16: inputs of bf16 products are rounded to bf16 in prefill, which
-                         doubles its speed on CPUs with AVX512-BF16; routers and decoding stay f32
+                         doubles its speed on CPUs with AVX512-BF16; routers and decoding stay f32.
+                         bf16-all: in decoding on a CPU as well, for many sequences at a time
   --max-tokens=N         rows of one prefill step (default 512)
   --max-sequences=N      sequences of one step (default 16)
   --check                check MODEL_DIR and stop
@@ -168,7 +169,7 @@ std::vector<CommandLine::Flag> CommandLine::flags() {
 
 std::vector<CommandLine::Value> CommandLine::values() {
   static constexpr const char *cacheNames[] = {"auto", "f32", "bf16"};
-  static constexpr const char *productNames[] = {"f32", "bf16"};
+  static constexpr const char *productNames[] = {"f32", "bf16", "bf16-all"};
   constexpr int64_t mostRows = 1 << 16;
   return {
       {"-o", setText(options.output)},
@@ -186,7 +187,11 @@ std::vector<CommandLine::Value> CommandLine::values() {
                              emitGiven = true;
                            })},
       {"--cache-dtype", setChoice(cacheNames, [this](size_t i) { options.cacheDtype = static_cast<CacheDtype>(i); })},
-      {"--products", setChoice(productNames, [this](size_t i) { options.bf16Products = i == 1; })},
+      {"--products", setChoice(productNames,
+                                 [this](size_t i) {
+                                   options.bf16Products = i >= 1;
+                                   options.bf16Decode = i == 2;
+                                 })},
       {"--max-tokens", setNumber(options.maxTokens, mostRows)},
       {"--max-sequences", setNumber(options.maxSequences, mostRows)},
       {"--chunk-rows",

@@ -38,7 +38,7 @@ struct Options {
   bool check = false, plan = false, printPipeline = false;
   bool json = false, time = false, forceGeneric = false;
   /// Inputs of prefill's products are rounded to bf16.
-  bool bf16Products = false;
+  bool bf16Products = false, bf16Decode = false;
   std::string dumpDir;
 };
 

@@ -25,7 +25,7 @@ constexpr int64_t workgroups = 64;
 constexpr int64_t minBytes = 64 << 10, maxBytes = 1 << 20;
 /// Bytes of a matrix of one expert that a workgroup reads at least: where they are few, it waits for the first ones, and
 /// for the input rows that it puts into order.
-constexpr int64_t minExpertBytes = 4096;
+constexpr int64_t minExpertBytes = 16 << 10;
 /// Elements that a workgroup of an elementwise op or a norm handles at least.
 constexpr int64_t minElements = 2048;
 /// Rows that share a pass over weights during prefill.
@@ -100,7 +100,7 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
         // A workgroup does its features of every expert that has rows, so there are fewer, wider pieces of work.
         int64_t features = sizeOr(op, "n", 1024);
         int64_t tile = std::max(ceilDiv(features, workgroups), ceilDiv(minExpertBytes, bytesPerRow(op.getWeight())));
-        tile = std::min(features, ceilDiv(features, ceilDiv(features, tile)));
+        tile = ceilDiv(features, std::max<int64_t>(2, ceilDiv(features, tile)));
         tile = static_cast<int64_t>(llvm::alignTo(tile, 16));
         // Every workgroup reads and rounds all routed rows again, which fast products do not hide.
         return SmallVector<int64_t>{op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};

@@ -23,12 +23,24 @@ DotTileSizes::DotTileSizes(const TargetModel &target) {
     inputs = {2, 1}; // 8 sums, 4 weights
 }
 
-Value DotTile::emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high,
+/// Elements of the rows of a tile up to which those of the next tile find room in the first level cache.
+static constexpr int64_t shortRow = 1024;
+
+void DotTile::prefetch(ArrayRef<MatrixRow> rows, Value k, int64_t ahead) const {
+  if (ahead == 0)
+    return;
+  for (const MatrixRow &row : rows)
+    v.prefetch(row.matrix, MatrixRow{row.matrix, {v.addIndex(row.at.front(), v.index(ahead))}}.index(k),
+               /*level=*/depth <= shortRow ? 1 : 2);
+}
+
+Value DotTile::emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high, int64_t ahead,
                          SmallVector<Value> &sums) const {
   int64_t step = 2 * v.lanes();
   Value end = v.minIndex(high, v.index(depth - depth % step));
   sums = v.loop(low, end, v.index(step), sums, [&](Value k, ValueRange args) {
     SmallVector<Value> next(args), weights;
+    prefetch(rows, k, ahead);
     for (const MatrixRow &row : rows)
       weights.push_back(v.loadRaw(row.matrix, row.index(k), step));
     for (auto [i, input] : llvm::enumerate(inputs)) {
@@ -71,7 +83,7 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
   SmallVector<Value> paired(count, v.zero());
   bool pairs = bf16Inputs && v.getTarget().avx512Bf16;
   if (pairs)
-    low = emitPairs(rows, inputs, low, high, paired);
+    low = emitPairs(rows, inputs, low, high, ahead, paired);
   Value whole = v.index(depth - depth % lanes);
   Value end = v.minIndex(high, whole);
   // With few sums an addition would wait for the one before, so neighbouring vectors go to different chains of sums.
@@ -93,8 +105,7 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
     low = chained;
   }
   sums = v.loop(low, end, v.index(lanes), sums, [&](Value k, ValueRange args) {
-    for (const MatrixRow &row : ahead > 0 ? rows : ArrayRef<MatrixRow>())
-      v.prefetch(row.matrix, MatrixRow{row.matrix, {v.addIndex(row.at.front(), v.index(ahead))}}.index(k));
+    prefetch(rows, k, ahead);
     return stepAt(args, 0, k);
   });
   if (depth % v.lanes() == 0)

@@ -47,8 +47,9 @@ public:
 
 private:
   /// The same in steps of two vectors by bf16 products, as far as whole steps go; returns where it stopped.
-  Value emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high,
+  Value emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high, int64_t ahead,
                   SmallVector<Value> &sums) const;
+  void prefetch(ArrayRef<MatrixRow> rows, Value k, int64_t ahead) const;
 
   VectorBuilder v;
   int64_t depth;

@@ -18,7 +18,7 @@ namespace {
 /// level cache, 64 tokens of it in the second.
 constexpr int64_t kBlock = 2048;
 /// Up to so many elements of a weight row are a short stream.
-constexpr int64_t shortStream = 1024;
+constexpr int64_t shortStream = 4096;
 /// Up to so many tokens one pass over whole rows is best: the weights are read once and nothing else is large.
 constexpr int64_t fewTokens = 8;
 
@@ -57,22 +57,29 @@ public:
   }
 
 private:
-  SmallVector<MatrixRow> getInputs(Value token, int64_t tokens) {
-    SmallVector<MatrixRow> inputs;
-    for (int64_t t = 0; t < tokens; ++t)
-      inputs.push_back({x, {v.addIndex(token, v.index(t))}});
-    return inputs;
+  static SmallVector<MatrixRow> getRows(const VectorBuilder &v, Value matrix, Value first, int64_t count) {
+    SmallVector<MatrixRow> rows;
+    for (int64_t i = 0; i < count; ++i)
+      rows.push_back({matrix, {v.addIndex(first, v.index(i))}});
+    return rows;
+  }
+
+  void roundRows(Value first, Value count, Value low, Value size) {
+    v.loop(v.index(0), count, v.index(1), [&](Value t) { v.packRow(x, v.addIndex(first, t), low, size, packed, t); });
   }
 
   /// Memory is the limit: the rows of a tile are far apart, and each is followed by the next one of its stream.
   void emitStreams() {
     Value length = v.divIndex(rowCount, v.index(sizes.rows.front()));
+    bool rounded = packs && depth <= blockDepth;
+    if (rounded)
+      roundRows(v.index(0), tokenCount, v.index(0), v.index(depth));
     auto emitRows = [&](Value row, int64_t rows) {
       SmallVector<MatrixRow> weightRows;
       for (int64_t r = 0; r < rows; ++r)
         weightRows.push_back({weight, {v.addIndex(row, v.mulIndex(length, v.index(r)))}});
       v.loopBlocks(tokenCount, sizes.inputs, [&](Value token, int64_t tokens) {
-        SmallVector<MatrixRow> inputs = getInputs(token, tokens);
+        SmallVector<MatrixRow> inputs = getRows(v, rounded ? packed : x, token, tokens);
         SmallVector<Value> sums = v.reduceAddAll(tile.emit(weightRows, inputs, v.index(0), v.index(depth)));
         for (int64_t t = 0; t < tokens; ++t)
           for (int64_t r = 0; r < rows; ++r) {
@@ -98,8 +105,7 @@ private:
                                     ArrayRef<OpFoldResult>{v.dim(weight, 0), size}, ArrayRef<OpFoldResult>{one, one});
       v.loop(v.index(0), tokenCount, v.index(packedRows), [&](Value first) {
         Value count = v.minIndex(v.index(packedRows), v.subIndex(tokenCount, first));
-        v.loop(v.index(0), count, v.index(1),
-               [&](Value t) { v.packRow(x, v.addIndex(first, t), low, size, packed, t); });
+        roundRows(first, count, low, size);
         emitRows(block, packed, count, first, v.index(0), size, low);
       });
     });
@@ -117,9 +123,7 @@ private:
       for (int64_t r = 0; r < rows; ++r)
         weightRows.push_back({weightMatrix, {v.addIndex(row, v.index(r))}});
       v.loopBlocks(count, sizes.inputs, [&](Value token, int64_t tokens) {
-        SmallVector<MatrixRow> inputs;
-        for (int64_t t = 0; t < tokens; ++t)
-          inputs.push_back({inputMatrix, {v.addIndex(token, v.index(t))}});
+        SmallVector<MatrixRow> inputs = getRows(v, inputMatrix, token, tokens);
         // Streams as short as these the hardware does not follow.
         bool ahead = depth <= shortStream && tokens == sizes.inputs.front();
         SmallVector<Value> sums = tile.emit(weightRows, inputs, low, high, ahead ? rows : 0);
