@@ -69,7 +69,7 @@ typedef struct k3rt_engine_options {
                                   copies are outside memory_limit. 0 = none are kept */
   const char *prefix_spill_dir; /* folder for those that prefix_cache_bytes has no room for; they are checked when they
                                    are read again and removed with the engine. NULL = no files are written */
-  uint64_t prefix_spill_bytes;  /* of these files */
+  uint64_t prefix_spill_bytes;  /* of these files; all three or prefix_cache_bytes alone, else K3RT_INVALID_ARGUMENT */
   int32_t trap_nonfinite;    /* nonzero: look at everything that kernels write, so that a failure names the dispatch that
                                 first wrote NaN or infinity; slow, most of all on a GPU (debugging) */
   const char *trap_folder;   /* with trap_nonfinite: where such steps are written, each into a folder of its own with the

@@ -38,6 +38,7 @@ Status Engine::open(const std::string &path, uint64_t offset,
                      "planned, but not run",
                      path.c_str());
   K3RT_RETURN_IF_ERROR(file.checkFor(options.device));
+  K3RT_RETURN_IF_ERROR(checkPrefixOptions());
   K3RT_RETURN_IF_ERROR(planMemory(index, options, memory));
   K3RT_RETURN_IF_ERROR(threads.start(memory.threads));
   K3RT_RETURN_IF_ERROR(openDevice());
@@ -110,6 +111,20 @@ Status Engine::checkRoom() {
       "%llu (%s)",
       device->name(), Word(now.free), Word(now.total), memory.slots,
       Word(memory.maxContext), Word(needed), memory.parts().c_str());
+}
+
+/// What would never be used is a mistake, and one that nobody notices later.
+Status Engine::checkPrefixOptions() const {
+  const char *missing = nullptr, *given = "prefix_spill_dir";
+  if (!chosen.prefixSpillFolder.empty() && chosen.prefixCacheBytes == 0)
+    missing = "prefix_cache_bytes";
+  else if (!chosen.prefixSpillFolder.empty() && chosen.prefixSpillBytes == 0)
+    missing = "prefix_spill_bytes";
+  else if (chosen.prefixSpillFolder.empty() && chosen.prefixSpillBytes != 0)
+    given = "prefix_spill_bytes", missing = "prefix_spill_dir";
+  return missing ? makeError(K3RT_INVALID_ARGUMENT, "%s is of no use without %s",
+                             given, missing)
+                 : Status();
 }
 
 Status Engine::openPrefixCache() {

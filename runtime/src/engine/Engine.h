@@ -108,6 +108,7 @@ private:
   Status openDevice();
   Status checkRoom();
   Status openWeights();
+  Status checkPrefixOptions() const;
   Status openPrefixCache();
   StateFileModel stateFileModel();
   uint64_t storedFingerprint() const;

@@ -6,6 +6,7 @@
 #include "runtime/src/artifact/CheckArtifact.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace k3rt {
@@ -85,6 +86,15 @@ void StepInputs::begin() {
 
 void StepInputs::add(const SequenceView &sequence, const int32_t *tokens,
                      uint32_t count, uint32_t logitRows) {
+  // Kernels do not look: another slot or page than its own is another sequence.
+  assert(sequence.slot < counts[Symbol::slots] && "there is such a slot");
+  assert(std::all_of(sequence.pages, sequence.pages + sequence.numPages,
+                     [this](int32_t page) {
+                       return page >= 0 && page < counts[Symbol::pages];
+                     }) &&
+         "there are such pages");
+  assert(sequence.numPages <= counts[Symbol::pagesPerSequence] &&
+         "the table has room for them");
   int64_t n = counts[Symbol::sequences]++;
   auto firstRow = int32_t(counts[Symbol::rows]);
   std::copy(tokens, tokens + count, at(Input::tokens) + firstRow);

@@ -166,7 +166,8 @@ Status readStateFile(const std::string &path, StateFileKind kind,
                      "%s: the contents are damaged: their hash is wrong",
                      path.c_str());
   std::vector<int32_t> read(header.tokens);
-  memcpy(read.data(), tokens, tokenBytes);
+  if (tokenBytes != 0) // of an empty sequence there is nothing to copy to
+    memcpy(read.data(), tokens, tokenBytes);
   for (int32_t token : read)
     if (token < 0 || uint32_t(token) >= model.vocabSize)
       return makeError(K3RT_BAD_ARTIFACT, "%s: token %d is not in [0, %u)",

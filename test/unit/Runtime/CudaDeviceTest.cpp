@@ -111,6 +111,26 @@ TEST_F(CudaDeviceTest, PinnedMemoryIsNotStaged) {
   EXPECT_EQ(calls("cuMemHostAlloc"), 1u);
 }
 
+// What a copy reads may be given back right behind it, and be others' memory then.
+TEST_F(CudaDeviceTest, FreedMemoryIsNotCopied) {
+  for (uint64_t size : {uint64_t(100), uint64_t(1) << 20, (uint64_t(8) << 20) + 1}) {
+    std::string source = bytesFrom(size, size), copy(size, '\0');
+    DeviceBuffer to, other;
+    ASSERT_TRUE(to.allocate(device, size, "a test").ok());
+    {
+      DeviceBuffer from;
+      ASSERT_TRUE(from.allocate(device, size, "a test").ok());
+      device.upload(from.data(), source.data(), size);
+      device.copy(to.data(), from.data(), size);
+    }
+    ASSERT_TRUE(other.allocate(device, size, "a test").ok());
+    device.fill(other.data(), 0xab, size);
+    device.download(copy.data(), to.data(), size);
+    ASSERT_TRUE(device.finish().ok());
+    EXPECT_TRUE(copy == source) << size;
+  }
+}
+
 // Bytes that are made piece by piece arrive where they should.
 TEST_F(CudaDeviceTest, MadeBytes) {
   constexpr uint64_t count = 20'000'001;

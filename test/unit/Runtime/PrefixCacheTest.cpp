@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "test/unit/Runtime/TestScheduler.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -168,6 +169,73 @@ TEST_F(PrefixCacheTest, ReusesWholeCheckpointsOnly) {
   EXPECT_GT(stats.hits, 0u);
   EXPECT_LT(stats.hits, 60u);
   EXPECT_LT(stats.reused_tokens, stats.asked_tokens);
+}
+
+// Whoever asks for states to be kept learns at once that they would not be.
+TEST_F(PrefixCacheTest, OptionsThatKeepNothingAreRefused) {
+  std::string spill = folder.path("");
+  struct {
+    uint64_t memory, files;
+    bool hasFolder;
+    const char *error;
+  } cases[] = {
+      {0, 1 << 20, true, "prefix_spill_dir is of no use without prefix_cache_bytes"},
+      {1 << 20, 0, true, "prefix_spill_dir is of no use without prefix_spill_bytes"},
+      {1 << 20, 1 << 20, false,
+       "prefix_spill_bytes is of no use without prefix_spill_dir"},
+      {0, 1 << 20, false,
+       "prefix_spill_bytes is of no use without prefix_spill_dir"}};
+  for (const auto &each : cases) {
+    TestEngine engine;
+    EXPECT_EQ(engine.open(model,
+                          [&](auto &o) {
+                            o.prefix_cache_bytes = each.memory;
+                            o.prefix_spill_bytes = each.files;
+                            o.prefix_spill_dir =
+                                each.hasFolder ? spill.c_str() : nullptr;
+                          }),
+              K3RT_INVALID_ARGUMENT);
+    EXPECT_EQ(engine.error, each.error);
+  }
+}
+
+// A state that is not kept is counted under its reason, each under one.
+TEST_F(PrefixCacheTest, EveryReasonNotToKeepHasItsCount) {
+  auto countsOf = [](const k3rt_prefix_stats &stats) {
+    return std::vector<uint64_t>{stats.stored, stats.known, stats.non_finite,
+                                 stats.no_room};
+  };
+  uint64_t one = 0;
+  {
+    TestEngine engine(model, [](auto &o) { o.prefix_cache_bytes = 1 << 20; });
+    k3rt_sequence sequence = engine.create();
+    engine.feed(sequence, prompt(6, 46));
+    store(engine, sequence);
+    one = cacheStats(engine).bytes;
+    EXPECT_EQ(countsOf(cacheStats(engine)), (std::vector<uint64_t>{1, 0, 0, 0}));
+    store(engine, sequence);
+    EXPECT_EQ(countsOf(cacheStats(engine)), (std::vector<uint64_t>{1, 1, 0, 0}));
+    uint64_t count = hidden;
+    std::vector<float> bad(hidden, NAN);
+    k3rt_sequence sick = engine.create();
+    engine.feed(sick, prompt(5, 47));
+    ASSERT_EQ(k3rt_sequence_write_state(engine.engine, sick, 0, "kda",
+                                        bad.data(), count),
+              K3RT_OK)
+        << engine.last();
+    store(engine, sick);
+    EXPECT_EQ(countsOf(cacheStats(engine)), (std::vector<uint64_t>{1, 1, 1, 0}));
+  }
+  TestEngine engine(model, [&](auto &o) { o.prefix_cache_bytes = one; });
+  k3rt_sequence sequence = engine.create();
+  engine.feed(sequence, prompt(11, 48));
+  store(engine, sequence);
+  EXPECT_EQ(countsOf(cacheStats(engine)), (std::vector<uint64_t>{0, 0, 0, 1}));
+  TestEngine off(model);
+  sequence = off.create();
+  off.feed(sequence, prompt(6, 49));
+  store(off, sequence);
+  EXPECT_EQ(countsOf(cacheStats(off)), (std::vector<uint64_t>{0, 0, 0, 0}));
 }
 
 TEST_F(PrefixCacheTest, AttachWantsAnEmptySequence) {

@@ -43,6 +43,7 @@ int problem(int code, const std::string &text) {
 // Memory: one heap that is closed outside of calls
 //===----------------------------------------------------------------------===//
 
+constexpr int freed = 0xee; ///< what is left in memory that was given back
 constexpr uint64_t heapBytes = uint64_t(1) << 30, alignment = 256, gap = 4096;
 char *heap = nullptr;
 std::map<uint64_t, uint64_t> blocks; ///< begin -> size
@@ -485,6 +486,10 @@ EXPORT int cuMemFree_v2(uint64_t address) {
   if (found == blocks.end())
     return problem(invalidValue, "an address that was not allocated is freed");
   drainAll();
+  {
+    OpenHeap open;
+    memset(at(address), freed, found->second);
+  }
   --state.live.allocations;
   state.live.bytes -= found->second;
   setHeap(PROT_NONE);
@@ -515,6 +520,7 @@ EXPORT int cuMemFreeHost(void *memory) {
         if (uint64_t(static_cast<const char *>(item.host) - found->first) < found->second)
           problem(success, "host memory is freed while a stream uses it");
   drainAll();
+  memset(memory, freed, found->second);
   free(memory);
   hostBlocks.erase(found);
   --state.live.hostAllocations;
