@@ -46,7 +46,12 @@ void k3::buildFuseStage(OpPassManager &manager, const StageOptions &) {
 
 void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   ChunkKdaOptions chunk;
-  chunk.rows = options.chunkRows;
+  // A GPU's matrix units take bf16 and want long chunks; f32 is for accuracy there.
+  // Decomposed, 64 rows would need more shared memory than a block has.
+  chunk.matrixUnits = options.gpu && options.bf16Products && !options.forceGeneric &&
+                      (options.chunkRows == 0 || options.chunkRows == 64);
+  chunk.fuseGate = options.gpu;
+  chunk.rows = options.chunkRows != 0 ? int64_t(options.chunkRows) : 16;
   manager.addNestedPass<func::FuncOp>(createChunkKda(chunk));
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
   if (options.bf16Products)

@@ -13,8 +13,9 @@ namespace mlir::k3 {
 
 /// What the passes of the stages need to know; also the options of the registered pipelines.
 struct StageOptions : PassPipelineOptions<StageOptions> {
-  Option<int64_t> chunkRows{*this, "chunk-rows", llvm::cl::desc("rows of a KDA chunk: 16, 32 or 64"),
-                            llvm::cl::init(16)};
+  Option<int64_t> chunkRows{*this, "chunk-rows",
+                            llvm::cl::desc("rows of a KDA chunk: 16, 32 or 64; 0 = the target's choice"),
+                            llvm::cl::init(0)};
   Option<bool> bf16Products{*this, "bf16-products", llvm::cl::desc("round the inputs of prefill's products to bf16"),
                             llvm::cl::init(false)};
   Option<bool> bf16Decode{*this, "bf16-decode", llvm::cl::desc("with bf16-products: in decode on a CPU as well"),

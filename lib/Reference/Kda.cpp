@@ -179,7 +179,8 @@ ChunkParts k3::ref::kdaChunkPrepare(View q, View k, View v, View g, View beta, c
       for (Index d = 0; d < K; ++d)
         G[i * K + d] = (i ? G[(i - 1) * K + d] : 0.0) + logDecay(g, o.decay, row(i), d, K);
     const double *GL = G.data() + (n - 1) * K;
-    std::copy(GL, GL + K, parts.gl.data() + block * K);
+    for (Index d = 0; d < K; ++d)
+      parts.gl[block * K + d] = std::exp(GL[d]);
 
     // a_i . k_j with each channel decayed from row j to row i.
     auto decayedDot = [&](const Vec &a, Index i, Index j) {
@@ -241,7 +242,7 @@ Vec k3::ref::kdaChunkScan(const ChunkParts &parts, const ChunkTable &table, IntV
             out[((begin + i) * H + h) * V + j] = read;
           }
           for (Index d = 0; d < K; ++d) {
-            S[d] *= std::exp(parts.gl[block * K + d]);
+            S[d] *= parts.gl[block * K + d];
             for (Index i = 0; i < n; ++i)
               S[d] += parts.kd[(block * L + i) * K + d] * vn[i];
           }

@@ -73,7 +73,7 @@ struct ChunkParts {
   Vec u;   ///< [C,H,L,V] T diag(b) v; with T = I without delta rule
   Vec kd;  ///< [C,H,L,K] exp(GL - G) * k, GL being the last row of G
   Vec aqk; ///< [C,H,L,L] scale * sum_d q_i[d] k_j[d] exp(G_i[d] - G_j[d]) for j <= i, else 0
-  Vec gl;  ///< [C,H,K]   GL
+  Vec gl;  ///< [C,H,K]   exp(GL)
 };
 
 /// Chunkwise form, first half: everything parallel over chunks (k3.kda.chunk_prepare). Spec 3.2. Exponents are taken
@@ -82,7 +82,7 @@ ChunkParts kdaChunkPrepare(View q, View k, View v, View g, View beta, const Chun
                            ScanOptions options);
 
 /// Chunkwise form, second half: chunk after chunk of a sequence (k3.kda.chunk_scan). Spec 3.2.
-///   Vn = u - w S;  o = qg S + aqk Vn;  S <- diag(exp(gl)) S + kd^T Vn
+///   Vn = u - w S;  o = qg S + aqk Vn;  S <- diag(gl) S + kd^T Vn
 /// state [S,H,V,K] as in kdaScan. Returns o [T,H,V].
 Vec kdaChunkScan(const ChunkParts &parts, const ChunkTable &table, IntView slots, Vec &state, ScanShape shape);
 

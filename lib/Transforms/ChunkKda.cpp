@@ -20,7 +20,9 @@ struct ChunkKdaPass : k3::impl::ChunkKdaBase<ChunkKdaPass> {
   using ChunkKdaBase::ChunkKdaBase;
   LogicalResult initialize(MLIRContext *context) override;
   void runOnOperation() override;
-  void split(KdaScanOp scan, Anchor anchor);
+  void split(KdaScanOp scan, int64_t scanRows, bool bf16Parts, Anchor anchor);
+  /// The gate that makes the scan's decay, if it can become part of the prepare op.
+  KdaGateOp getOwnGate(KdaScanOp scan);
 };
 } // namespace
 
@@ -32,13 +34,16 @@ LogicalResult ChunkKdaPass::initialize(MLIRContext *context) {
 
 /// Where to take the exponents of a chunk from; the pass's description says why.
 static Anchor chooseAnchor(KdaScanOp scan, int64_t rows) {
-  constexpr double largestExponent = 60.0;
+  constexpr double largestExponent = 60.0, largestInTile = 80.0;
+  constexpr int64_t tileRows = 16;
   if (!scan.getGateBound())
     return Anchor::pairwise;
-  double range = -scan.getGateBound()->convertToDouble() * static_cast<double>(rows);
+  double bound = -scan.getGateBound()->convertToDouble(), range = bound * static_cast<double>(rows);
   if (range <= largestExponent)
     return Anchor::zero;
-  return range / 2 <= largestExponent ? Anchor::mid_row : Anchor::pairwise;
+  if (range / 2 <= largestExponent)
+    return Anchor::mid_row;
+  return bound * (tileRows - 1) <= largestInTile ? Anchor::tile_row : Anchor::pairwise;
 }
 
 /// Empty if the scan has a chunked form.
@@ -50,7 +55,18 @@ static StringRef whyNotChunked(KdaScanOp scan) {
   return scan.getDelta() ? "" : "no delta rule";
 }
 
-void ChunkKdaPass::split(KdaScanOp scan, Anchor anchor) {
+KdaGateOp ChunkKdaPass::getOwnGate(KdaScanOp scan) {
+  auto gate = scan.getG().getDefiningOp<KdaGateOp>();
+  return fuseGate && gate && gate->hasOneUse() ? gate : KdaGateOp();
+}
+
+/// Whether the scan's heads have the sizes of products on matrix units.
+static bool fitsMatrixUnits(KdaScanOp scan) {
+  int64_t key = getStaticNamedDim(scan, "K"), value = getStaticNamedDim(scan, "V");
+  return (key == 64 || key == 128) && !ShapedType::isDynamic(value) && value % 64 == 0;
+}
+
+void ChunkKdaPass::split(KdaScanOp scan, int64_t scanRows, bool bf16Parts, Anchor anchor) {
   func::FuncOp function = getOperation();
   Value chunks = getOrAddStepInput(function, "chunks"), chunkCu = getOrAddStepInput(function, "chunk_cu");
   OpBuilder b(scan);
@@ -61,29 +77,38 @@ void ChunkKdaPass::split(KdaScanOp scan, Anchor anchor) {
   int64_t heads = keys.getDimSize(1), key = keys.getDimSize(2), value = values.getDimSize(2);
   SmallVector<Value> parts;
   SmallVector<Type> types;
-  auto addPart = [&](ArrayRef<int64_t> sizes) {
+  Type operandType = bf16Parts ? Type(b.getBF16Type()) : Type(b.getF32Type());
+  auto addPart = [&](ArrayRef<int64_t> sizes, Type type) {
     SmallVector<OpFoldResult> all = {numChunks, b.getIndexAttr(heads)};
     for (int64_t size : sizes)
       all.push_back(b.getIndexAttr(size));
-    parts.push_back(createEmpty(b, named("out"), all, b.getF32Type()));
+    parts.push_back(createEmpty(b, named("out"), all, type));
     types.push_back(parts.back().getType());
   };
-  addPart({rows, key});   // qg
-  addPart({rows, key});   // w
-  addPart({rows, value}); // u
-  addPart({rows, key});   // kd
-  addPart({rows, rows});  // aqk
-  addPart({key});         // gl
+  addPart({scanRows, key}, operandType);      // qg
+  addPart({scanRows, key}, operandType);      // w
+  addPart({scanRows, value}, operandType);    // u
+  addPart({scanRows, key}, operandType);      // kd
+  addPart({scanRows, scanRows}, operandType); // aqk
+  addPart({key}, b.getF32Type());             // gl
+  KdaGateOp gate = getOwnGate(scan);
   auto prepare = KdaChunkPrepareOp::create(
-      b, loc, types, scan.getQ(), scan.getK(), scan.getV(), scan.getG(), scan.getBeta(), chunks, parts[0], parts[1],
-      parts[2], parts[3], parts[4], parts[5], scan.getScaleAttr(), scan.getL2normAttr(),
-      AnchorAttr::get(b.getContext(), anchor), KernelConfigAttr());
+      b, loc, types, scan.getQ(), scan.getK(), scan.getV(), gate ? gate.getZ() : scan.getG(), scan.getBeta(), chunks,
+      gate ? gate.getDtBias() : Value(), gate ? gate.getALog() : Value(), parts[0], parts[1], parts[2], parts[3],
+      parts[4], parts[5], scan.getScaleAttr(), scan.getL2normAttr(), AnchorAttr::get(b.getContext(), anchor),
+      gate ? gate.getKindAttr() : GateKindAttr(), gate ? gate.getLowerBoundAttr() : FloatAttr(), KernelConfigAttr());
   auto results = prepare.getResults();
   auto chunked = KdaChunkScanOp::create(b, loc, scan.getResultTypes(), results[0], results[1], results[2], results[3],
                                         results[4], results[5], chunks, chunkCu, scan.getSlots(), scan.getOut(),
                                         scan.getState(), KernelConfigAttr());
   scan->replaceAllUsesWith(chunked.getResults());
   scan.erase();
+  if (!gate)
+    return;
+  Operation *destination = gate.getOut().getDefiningOp();
+  gate.erase();
+  if (destination && destination->use_empty())
+    destination->erase();
 }
 
 void ChunkKdaPass::runOnOperation() {
@@ -98,9 +123,11 @@ void ChunkKdaPass::runOnOperation() {
       remark::missed(scan.getLoc(), opts) << remark::reason("no chunked form with {0}", reason);
       continue;
     }
-    Anchor anchor = chooseAnchor(scan, rows);
-    remark::passed(scan.getLoc(), opts) << remark::metric("Rows", rows.getValue())
+    bool onMatrixUnits = matrixUnits && fitsMatrixUnits(scan);
+    int64_t scanRows = onMatrixUnits ? 64 : int64_t(rows);
+    Anchor anchor = chooseAnchor(scan, scanRows);
+    remark::passed(scan.getLoc(), opts) << remark::metric("Rows", scanRows)
                                         << remark::metric("Anchor", stringifyAnchor(anchor).str());
-    split(scan, anchor);
+    split(scan, scanRows, onMatrixUnits, anchor);
   }
 }

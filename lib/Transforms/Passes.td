@@ -127,12 +127,20 @@ def ChunkKda : Pass<"k3-chunk-kda", "::mlir::func::FuncOp"> {
     | anchor | largest exponent | chosen if |
     |---|---|---|
     | `zero` | B L | B L <= 60 |
-    | `mid_row` | B L / 2 | B L / 2 <= 60 (Kimi K3: 5 * 8 = 40) |
+    | `mid_row` | B L / 2 | B L / 2 <= 60 (Kimi K3 with 16 rows: 5 * 8 = 40) |
+    | `tile_row` | 15 B | 15 B <= 80 (Kimi K3 with 64 rows) |
     | `pairwise` | 0 | otherwise, and without a bound (Kimi-Linear) |
+
+    `tile_row` takes the exponents of a tile of 16 x 16 on the diagonal relative to its first row. Sums over rows that do
+    not count may then come near exp(80) times the number of channels, which f32 and bf16 still hold.
 
     A scan without per-channel g or without the delta rule has no chunked form and stays.
   }];
-  let options = [Option<"rows", "rows", "int64_t", "16", "rows of a chunk: 16, 32 or 64">];
+  let options = [Option<"rows", "rows", "int64_t", "16", "rows of a chunk: 16, 32 or 64">,
+                 Option<"matrixUnits", "matrix-units", "bool", "false",
+                        "chunks of 64 rows, with bf16 from prepare to scan, where K is 64 or 128 and V a multiple of 64">,
+                 Option<"fuseGate", "fuse-gate", "bool", "false",
+                        "a `k3.kda.gate` that only the scan reads becomes part of prepare">];
   let dependentDialects = ["::mlir::tensor::TensorDialect"];
 }
 

@@ -292,7 +292,8 @@ private:
     std::vector<std::uint32_t> box(map.box.rbegin(), map.box.rend()), steps(rank, 1);
     std::uint64_t bytes = elementBytes(map.dtype);
     for (std::size_t i = 0; i < map.shape.size(); ++i) {
-      std::uint64_t size = static_cast<std::uint64_t>(map.shape[map.shape.size() - 1 - i]);
+      // A map of an empty tensor, which no kernel uses, must say that there is something.
+      std::uint64_t size = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(map.shape[map.shape.size() - 1 - i]));
       if (i < rank)
         sizes.push_back(size);
       else

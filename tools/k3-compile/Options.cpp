@@ -80,7 +80,7 @@ Looking inside:
   --dump-dir=FOLDER      write the IR after every stage into FOLDER
   --print-pipeline       print the passes of every stage and stop
   --time                 print how long each stage took
-  --chunk-rows=N         rows of a KDA chunk: 16 (default), 32 or 64
+  --chunk-rows=N         rows of a KDA chunk: 16, 32 or 64 (default: 16, on a GPU with bf16 products 64)
   --force-generic        use no kernel emitter: decompose every op
   --mlir-...             options of MLIR, such as --mlir-print-ir-after-all or --mlir-timing
 

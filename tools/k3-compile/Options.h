@@ -30,7 +30,7 @@ struct Options {
   bool targetGiven = false;
   std::optional<mlir::k3::WeightsMode> weights;
   CacheDtype cacheDtype = CacheDtype::Auto;
-  int64_t maxTokens = 512, maxSequences = 16, chunkRows = 16;
+  int64_t maxTokens = 512, maxSequences = 16, chunkRows = 0;
   Emit emit = Emit::Artifact;
   /// The last stage that runs.
   mlir::k3::Stage stopAfter = mlir::k3::Stage::Artifact;

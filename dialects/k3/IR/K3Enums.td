@@ -26,7 +26,8 @@ def K3_Activation : K3_Enum<"Activation", "gated linear unit", [
 def K3_ActivationAttr : K3_EnumAttr<K3_Activation, "activation">;
 
 def K3_Anchor : K3_Enum<"Anchor", "reference row of the exponents inside a chunk", [
-    I32EnumAttrCase<"zero", 0>, I32EnumAttrCase<"mid_row", 1>, I32EnumAttrCase<"pairwise", 2>]>;
+    I32EnumAttrCase<"zero", 0>, I32EnumAttrCase<"mid_row", 1>, I32EnumAttrCase<"pairwise", 2>,
+    I32EnumAttrCase<"tile_row", 3>]>;
 def K3_AnchorAttr : K3_EnumAttr<K3_Anchor, "anchor">;
 
 def K3_Phase : K3_Enum<"Phase", "what a step computes", [

@@ -109,8 +109,8 @@ def K3_KdaRecurrentStepOp : K3_StructuredOp<"kda.recurrent_step",
 }
 
 def K3_KdaChunkPrepareOp : K3_StructuredOp<"kda.chunk_prepare",
-    "C H | T H K | T H K | T H V | T H K | T H | C two | C H L K | C H L K | C H L V | C H L K | C H L L | C H K",
-    "false", "6, 6", []> {
+    "C H | T H K | T H K | T H V | T H K | T H | C two | H K | H+ | C H L K | C H L K | C H L V | C H L K | C H L L | C H K",
+    "false", "getODSOperandIndexAndLength(8).first, 6", [AttrSizedOperandSegments]> {
   let summary = "the state-free part of chunked KDA";
   let description = [{
     Chunk c covers rows `chunks[c, 0] .. chunks[c, 0] + chunks[c, 1]` (at most L of them, one sequence). With q', k', b as
@@ -118,30 +118,40 @@ def K3_KdaChunkPrepareOp : K3_StructuredOp<"kda.chunk_prepare",
 
         Akk_ij = sum_d k'_i k'_j exp(G_i - G_j)  (j < i)     Aqk_ij likewise with q'_i, j <= i
         T = (I + strict_lower(diag(b) Akk))^-1
-        w = T diag(b) (exp(G) k')    u = T diag(b) v    qg = exp(G) q'    kd = exp(G_last - G) k'    gl = G_last
+        w = T diag(b) (exp(G) k')    u = T diag(b) v    qg = exp(G) q'    kd = exp(G_last - G) k'    gl = exp(G_last)
 
-    Rows past the chunk's length are written as zero. `anchor` says how exp(G_i - G_j) is factored: `zero` needs
-    |g| L below the exponent range, `mid_row` half of that, `pairwise` nothing.
+    Rows past the chunk's length are written as zero. With `gate` the operand `g` holds logits, and the log-decay is what
+    `k3.kda.gate` of this kind makes of them with `dt_bias`, `a_log` and `lower_bound`.
 
-    * (C1) `two = 2`. (C2) L is 16, 32 or 64.
+    `anchor` says how exp(G_i - G_j) may be factored: `zero` needs |g| L below the exponent range, `mid_row` half of that,
+    `tile_row` |g| 15 (relative to the first row of the 16 that both are in), `pairwise` nothing. Which of those that hold
+    is used does not matter to the meaning.
+
+    * (C1) `two = 2`. (C2) L is 16, 32 or 64. (C3) `dt_bias` iff `gate`; without `gate` no `a_log` and no `lower_bound`;
+      with it (C1) and (C2) of `k3.kda.gate`.
   }];
   let arguments = (ins K3_Float:$q,
                        K3_Float:$k,
                        K3_Float:$v,
-                       K3_F32:$g,
+                       K3_Float:$g,
                        K3_Float:$beta,
                        K3_Int:$chunks,
-                       K3_F32:$qg,
-                       K3_F32:$w,
-                       K3_F32:$u,
-                       K3_F32:$kd,
-                       K3_F32:$aqk,
+                       Optional<K3_Float>:$dt_bias,
+                       Optional<K3_Float>:$a_log,
+                       K3_Float:$qg,
+                       K3_Float:$w,
+                       K3_Float:$u,
+                       K3_Float:$kd,
+                       K3_Float:$aqk,
                        K3_F32:$gl,
                        F64Attr:$scale,
                        BoolAttr:$l2norm,
                        K3_AnchorAttr:$anchor,
+                       OptionalAttr<K3_GateKindAttr>:$gate,
+                       OptionalAttr<F64Attr>:$lower_bound,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
-  let assemblyFormat = K3_DpsFormat<["q", "k", "v", "g", "beta", "chunks"], ["qg", "w", "u", "kd", "aqk", "gl"]>.format;
+  let assemblyFormat = K3_DpsFormat<["q", "k", "v", "g", "beta", "chunks"], ["qg", "w", "u", "kd", "aqk", "gl"],
+                                    ["dt_bias", "a_log"]>.format;
 }
 
 def K3_KdaChunkScanOp : K3_StructuredOp<"kda.chunk_scan",
@@ -151,20 +161,22 @@ def K3_KdaChunkScanOp : K3_StructuredOp<"kda.chunk_scan",
   let description = [{
     For sequence n, chunks `chunk_cu[n] .. chunk_cu[n+1]` in order, with S = `state[slots[n], h]` (as `[key, value]` here):
 
-        Vn = u - w S        out = qg S + aqk Vn        S <- diag(exp(gl)) S + kd^T Vn
+        Vn = u - w S        out = qg S + aqk Vn        S <- diag(gl) S + kd^T Vn
+
+    With parts in bf16, S and Vn may be rounded to bf16 where they enter a product; S itself stays f32.
 
     * (C1) `N1 = N + 1`. (C2) the chunks cover every row of `out` exactly once.
   }];
-  let arguments = (ins K3_F32:$qg,
-                       K3_F32:$w,
-                       K3_F32:$u,
-                       K3_F32:$kd,
-                       K3_F32:$aqk,
+  let arguments = (ins K3_Float:$qg,
+                       K3_Float:$w,
+                       K3_Float:$u,
+                       K3_Float:$kd,
+                       K3_Float:$aqk,
                        K3_F32:$gl,
                        K3_Int:$chunks,
                        K3_Int:$chunk_cu,
                        K3_Int:$slots,
-                       K3_F32:$out,
+                       K3_Float:$out,
                        K3_F32:$state,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
   let assemblyFormat = K3_DpsFormat<["qg", "w", "u", "kd", "aqk", "gl", "chunks", "chunk_cu", "slots"], ["out", "state"]>.format;

@@ -25,19 +25,23 @@ LogicalResult KdaShortConvOp::verifyConstraints() {
   return verifyBoundaries(op);
 }
 
-LogicalResult KdaGateOp::verifyConstraints() {
-  if (getKind() == GateKind::bounded_sigmoid) {
-    if (!getLowerBound())
-      return emitOpError("expected 'lower_bound' < 0 with bounded_sigmoid, got none");
-    if (double bound = getLowerBound()->convertToDouble(); !(bound < 0) || !getLowerBound()->isFinite())
-      return emitOpError() << "expected finite 'lower_bound' < 0 with bounded_sigmoid, got " << bound;
+static LogicalResult verifyGate(Operation *op, GateKind kind, std::optional<APFloat> lowerBound, Value aLog) {
+  if (kind == GateKind::bounded_sigmoid) {
+    if (!lowerBound)
+      return op->emitOpError("expected 'lower_bound' < 0 with bounded_sigmoid, got none");
+    if (double bound = lowerBound->convertToDouble(); !(bound < 0) || !lowerBound->isFinite())
+      return op->emitOpError() << "expected finite 'lower_bound' < 0 with bounded_sigmoid, got " << bound;
     return success();
   }
-  if (getLowerBound())
-    return emitOpError() << "expected no 'lower_bound' with softplus, got " << getLowerBound()->convertToDouble();
-  if (!getALog())
-    return emitOpError("expected 'a_log' with softplus, got none");
+  if (lowerBound)
+    return op->emitOpError() << "expected no 'lower_bound' with softplus, got " << lowerBound->convertToDouble();
+  if (!aLog)
+    return op->emitOpError("expected 'a_log' with softplus, got none");
   return success();
+}
+
+LogicalResult KdaGateOp::verifyConstraints() {
+  return verifyGate(getOperation(), getKind(), getLowerBound(), getALog());
 }
 
 LogicalResult KdaScanOp::verifyConstraints() {
@@ -55,6 +59,12 @@ LogicalResult KdaChunkPrepareOp::verifyConstraints() {
   if (rows != 16 && rows != 32 && rows != 64)
     return emitOpError() << "expected 'L' = 16, 32 or 64, got "
                          << (ShapedType::isDynamic(rows) ? "?" : Twine(rows).str());
+  if (getGate().has_value() != static_cast<bool>(getDtBias()))
+    return emitOpError("expected 'dt_bias' if and only if there is a 'gate'");
+  if (getGate())
+    return verifyGate(getOperation(), *getGate(), getLowerBound(), getALog());
+  if (getALog() || getLowerBound())
+    return emitOpError("expected no 'a_log' and no 'lower_bound' without 'gate'");
   return success();
 }
 

@@ -47,6 +47,9 @@ Decomposed decompose(MlaExpandOp op, TensorBuilder &b);
 /// rsqrt(mean(row^2) + eps) of a one-dimensional tensor, as a scalar.
 Value emitRmsFactor(TensorBuilder &b, Value row, double eps);
 
+/// The log-decay of a logit with its bias; `rate` is exp(a_log).
+Value emitGate(TensorBuilder &b, GateKind kind, Value rate, double bound, Value logit);
+
 /// The gated unit on scalars; beta and linearBeta are read by situ only.
 Value emitGlu(TensorBuilder &b, Activation activation, double beta, double linearBeta, Value gate, Value up);
 

@@ -99,6 +99,20 @@ static void emitPairwiseScores(TensorBuilder &b, Value q, Value k, Value g, Valu
   scores = {results[0], results[1], results[2]};
 }
 
+/// [L, K] of which the first `rows` are the log-decays of head h from the logits at `inAt`.
+static Value emitGateRows(TensorBuilder &b, KdaChunkPrepareOp op, ArrayRef<Dim> inAt, Value rows, Value h) {
+  Value rate = op.getALog() ? b.exp(b.load(op.getALog(), {h})) : b.f32(1);
+  double bound = op.getLowerBound() ? op.getLowerBound()->convertToDouble() : 0;
+  Value bias = b.slice(op.getDtBias(), {Dim::at(h), Dim::all()});
+  Value all = b.empty({b.size(op.getQg(), 2), b.size(op.getQ(), 2)});
+  SmallVector<Dim> used{Dim::range(b.index(0), rows), Dim::all()};
+  Value made = b.generic("id", "", {{b.slice(op.getG(), inAt), "id"}, {bias, "d"}}, Arg{b.slice(all, used), "id"},
+                         [&](TensorBuilder &b, ValueRange args) {
+                           return emitGate(b, *op.getGate(), rate, bound, b.add(args[0], args[1]));
+                         });
+  return b.put(made, all, used);
+}
+
 Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
   Value zero = b.index(0), one = b.index(1);
   OpFoldResult length = b.size(op.getQg(), 2), keyDim = b.size(op.getQ(), 2);
@@ -115,24 +129,30 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
         emitKeys(b, b.slice(op.getQ(), inAt), rows, op.getScale().convertToDouble(), op.getL2norm(), b.zeros(shape));
     Value k = emitKeys(b, b.slice(op.getK(), inAt), rows, 1, op.getL2norm(), b.zeros(shape));
     Value last = b.zeros({keyDim});
+    Value gateRows = op.getGate() ? emitGateRows(b, op, inAt, rows, h) : b.slice(op.getG(), inAt);
     SmallVector<Value> summed = b.forEach(zero, rows, {b.zeros(shape), last}, [&](Value i, ValueRange values) {
       SmallVector<Dim> at{Dim::at(i), Dim::all()};
-      Value g = b.slice(op.getG(), {Dim::at(b.addIndex(begin, i)), Dim::at(h), Dim::all()});
+      Value g = b.slice(gateRows, at);
       Value running = b.map(g, values[1], [](TensorBuilder &b, ValueRange args) { return b.add(args[1], args[0]); });
       return SmallVector<Value>{b.put(b.copy(running, b.slice(values[0], at)), values[0], at), running};
     });
     Value gates = summed[0];
     last = summed[1];
 
-    auto scaled = [&](Value destination, Value keys) {
-      return b.map({keys, gates}, b.slice(destination, outAt),
+    // Parts in f32 are made in place; of others a sum is not rounded before it is complete.
+    auto part = [&](unsigned i) { return b.accumulator(b.slice(carried[i], outAt)); };
+    auto put = [&](Value value, unsigned i) {
+      return b.put(b.finish(value, b.slice(carried[i], outAt)), carried[i], outAt);
+    };
+    auto scaled = [&](unsigned i, Value keys) {
+      return b.map({keys, gates}, part(i),
                    [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.exp(args[1])); });
     };
-    Value qg = scaled(carried[0], q);
+    Value qg = scaled(0, q);
     // kd holds its exponent first.
-    Scores scores{b.fill(b.slice(carried[4], outAt), b.f32(0)), b.zeros({length, length}), b.slice(carried[3], outAt)};
-    if (op.getAnchor() == Anchor::pairwise)
-      emitPairwiseScores(b, q, k, b.slice(op.getG(), inAt), rows, scores);
+    Scores scores{b.fill(part(4), b.f32(0)), b.zeros({length, length}), part(3)};
+    if (op.getAnchor() == Anchor::pairwise || op.getAnchor() == Anchor::tile_row)
+      emitPairwiseScores(b, q, k, gateRows, rows, scores);
     else
       emitFactoredScores(b, op.getAnchor(), q, k, gates, last, rows, scores);
     Value kd =
@@ -140,8 +160,8 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
     Value aqk = scores.aqk, akk = scores.akk;
 
     // (I + strict_lower(diag(b) Akk)) [w, u] = diag(b) [exp(G) k, v], by rows from the first.
-    Value w = scaled(carried[1], k);
-    Value u = b.fill(b.slice(carried[2], outAt), b.f32(0));
+    Value w = scaled(1, k);
+    Value u = b.fill(part(2), b.f32(0));
     u = b.put(b.copy(b.slice(op.getV(), inAt), b.slice(u, used)), u, used);
     SmallVector<Value> solved = b.forEach(zero, rows, {w, u}, [&](Value i, ValueRange values) {
       Value beta = b.sigmoid(b.load(op.getBeta(), {b.addIndex(begin, i), h}));
@@ -161,9 +181,10 @@ Decomposed k3::decompose(KdaChunkPrepareOp op, TensorBuilder &b) {
     });
 
     SmallVector<Dim> lastAt{Dim::at(c), Dim::at(h), Dim::all()};
-    Value gl = b.copy(last, b.slice(carried[5], lastAt));
-    return {b.put(qg, carried[0], outAt), b.put(solved[0], carried[1], outAt), b.put(solved[1], carried[2], outAt),
-            b.put(kd, carried[3], outAt), b.put(aqk, carried[4], outAt),       b.put(gl, carried[5], lastAt)};
+    Value gl = b.map(last, b.slice(carried[5], lastAt),
+                     [](TensorBuilder &b, ValueRange args) { return b.exp(args[0]); });
+    return {put(qg, 0), put(solved[0], 1), put(solved[1], 2),
+            put(kd, 3), put(aqk, 4),       b.put(gl, carried[5], lastAt)};
   };
 
   return b.forEach(zero, b.size(op.getChunks(), 0), op.getDpsInits(), [&](Value c, ValueRange carried) {
@@ -188,15 +209,19 @@ Decomposed k3::decompose(KdaChunkScanOp op, TensorBuilder &b) {
     fresh = b.generic("ivk", "k", {{b.slice(op.getW(), at), "ik"}, {state, "vk"}}, Arg{fresh, "iv"},
                       [](TensorBuilder &b, ValueRange args) { return b.sub(args[2], b.mul(args[0], args[1])); });
 
-    Value out = b.fill(b.slice(carried[0], outAt), b.f32(0));
+    // Sums that need an f32 tensor of their own get one of constant size.
+    Value sums = b.slice(carried[0], outAt);
+    if (!cast<RankedTensorType>(sums.getType()).getElementType().isF32())
+      sums = b.slice(b.empty(b.sizes(u)), {Dim::range(zero, rows), Dim::all()});
+    Value out = b.fill(sums, b.f32(0));
     out = b.generic("ivk", "k", {{b.slice(op.getQg(), usedAt), "ik"}, {state, "vk"}}, Arg{out, "iv"}, multiplyAdd);
     out = b.generic("ijv", "j", {{b.slice(op.getAqk(), usedAt), "ij"}, {fresh, "jv"}}, Arg{out, "iv"}, multiplyAdd);
 
     Value decay = b.slice(op.getGl(), {Dim::at(c), Dim::at(h), Dim::all()});
-    decay = b.map(decay, b.empty(b.sizes(decay)), [](TensorBuilder &b, ValueRange args) { return b.exp(args[0]); });
     state = b.generic("vk", "", {{decay, "k"}}, Arg{state, "vk"},
                       [](TensorBuilder &b, ValueRange args) { return b.mul(args[1], args[0]); });
     state = b.generic("vik", "i", {{fresh, "iv"}, {b.slice(op.getKd(), at), "ik"}}, Arg{state, "vk"}, multiplyAdd);
+    out = b.finish(out, b.slice(carried[0], outAt));
     return {b.put(out, carried[0], outAt), b.put(state, carried[1], stateAt)};
   };
 

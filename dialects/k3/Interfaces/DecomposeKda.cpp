@@ -67,19 +67,21 @@ Decomposed k3::decompose(KdaShortConvOp op, TensorBuilder &b) {
 // Gates and norm
 //===----------------------------------------------------------------------===//
 
+Value k3::emitGate(TensorBuilder &b, GateKind kind, Value rate, double bound, Value logit) {
+  if (kind == GateKind::bounded_sigmoid)
+    return b.mul(b.f32(bound), b.sigmoid(b.mul(rate, logit)));
+  return b.neg(b.mul(rate, b.softplus(logit)));
+}
+
 Decomposed k3::decompose(KdaGateOp op, TensorBuilder &b) {
   OpFoldResult heads = b.size(op.getZ(), 1);
-  bool bounded = op.getKind() == GateKind::bounded_sigmoid;
-  double bound = bounded ? op.getLowerBound()->convertToDouble() : 0;
+  double bound = op.getLowerBound() ? op.getLowerBound()->convertToDouble() : 0;
   Value rate = op.getALog() ? b.map(b.slice(op.getALog(), {Dim::range(b.index(0), heads)}), b.empty({heads}),
                                     [](TensorBuilder &b, ValueRange args) { return b.exp(args[0]); })
                             : b.filled({heads}, b.f32(1));
   return {b.generic("thk", "", {{op.getZ(), "thk"}, {op.getDtBias(), "hk"}, {rate, "h"}}, Arg{op.getOut(), "thk"},
                     [&](TensorBuilder &b, ValueRange args) {
-                      Value y = b.add(args[0], args[1]);
-                      if (bounded)
-                        return b.mul(b.f32(bound), b.sigmoid(b.mul(args[2], y)));
-                      return b.neg(b.mul(args[2], b.softplus(y)));
+                      return emitGate(b, op.getKind(), args[2], bound, b.add(args[0], args[1]));
                     })};
 }
 

@@ -36,6 +36,9 @@ bool k3::hasEmitter(Operation *op) {
     return isStatic(op, "kx") && hasF32Result(op);
   if (isa<KdaRecurrentStepOp>(op))
     return isStatic(op, "K") && isStatic(op, "V");
+  // Gates are made by an op of their own on a CPU.
+  if (auto prepare = dyn_cast<KdaChunkPrepareOp>(op); prepare && prepare.getGate())
+    return false;
   if (isa<KdaChunkPrepareOp, KdaChunkScanOp>(op))
     return isStatic(op, "K") && isStatic(op, "V") && isStatic(op, "L");
   if (isa<MlaAttendOp>(op))

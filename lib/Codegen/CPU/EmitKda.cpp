@@ -167,7 +167,7 @@ public:
     distance = v.temporary({keySize});
     attention = v.temporary({length, length});
     keys = v.temporary({length, length});
-    if (op.getAnchor() != Anchor::pairwise) {
+    if (isAnchored()) {
       queryScaled = v.temporary({length, keySize});
       keyScaled = v.temporary({length, keySize});
       keyInverse = v.temporary({keySize, length});
@@ -180,10 +180,10 @@ public:
         h = head;
         loadRows();
         storeDecayed();
-        if (op.getAnchor() == Anchor::pairwise)
-          multiplyPairwise();
-        else
+        if (isAnchored())
           multiplyAnchored();
+        else
+          multiplyPairwise();
         storeAttention();
         solve(op.getW(), keySize, /*fromKeys=*/true);
         solve(op.getU(), valueSize, /*fromKeys=*/false);
@@ -192,6 +192,9 @@ public:
   }
 
 private:
+  /// Whether one reference row serves the whole chunk. Pairs are right for every gate.
+  bool isAnchored() { return op.getAnchor() == Anchor::zero || op.getAnchor() == Anchor::mid_row; }
+
   /// Unit k, scaled q, running sums of g and sigmoid(beta); rows past the chunk's end are zero with the last sum.
   void loadRows() {
     MathBuilder s = v.scalar();
@@ -233,7 +236,7 @@ private:
   /// qg, gl, and kd from the last row upwards.
   void storeDecayed() {
     v.loopVectors(keySize, [&](Value k, int64_t count) {
-      v.storePartial(v.loadPartial(sum, {last, k}, count), op.getGl(), {c, h, k}, count);
+      v.storePartial(v.exp(v.loadPartial(sum, {last, k}, count)), op.getGl(), {c, h, k}, count);
     });
     v.loop(v.index(0), v.index(length), v.index(1), [&](Value i) {
       v.loopVectors(keySize, [&](Value k, int64_t count) {
@@ -380,7 +383,6 @@ public:
   void emit() {
     state = v.temporary({keySize, width});
     news = v.temporary({length, width});
-    decay = v.temporary({keySize});
     v.loop(v.index(0), v.dim(op.getSlots(), 0), v.index(1), [&](Value n) {
       Value slot = v.loadIndex(op.getSlots(), {n});
       Value low = v.loadIndex(op.getChunkCu(), {n}), high = v.loadIndex(op.getChunkCu(), {v.addIndex(n, v.index(1))});
@@ -471,14 +473,11 @@ private:
         for (int64_t j = 0; j < n; ++j)
           v.storePartial(sums[r * n + j], op.getOut(), {v.addIndex(first, at[r]), h, columns[j]}, lanes);
     });
-    // S <- diag(exp(gl)) S + kd^T Vn
-    v.loopVectors(keySize, [&](Value k, int64_t count) {
-      v.storePartial(v.exp(v.loadPartial(op.getGl(), {c, h, k}, count)), decay, {k}, count);
-    });
+    // S <- diag(gl) S + kd^T Vn
     v.loopBlocks(v.index(keySize), {4, 1}, [&](Value k, int64_t block) {
       SmallVector<Value> at = rowIndices(k, block), sums;
       for (int64_t r = 0; r < block; ++r) {
-        Value a = v.broadcast(v.loadScalar(decay, {at[r]}));
+        Value a = v.broadcast(v.loadScalar(op.getGl(), {c, h, at[r]}));
         for (int64_t j = 0; j < n; ++j)
           sums.push_back(v.mul(a, v.loadPartial(state, {at[r], local(j)}, lanes)));
       }
@@ -492,7 +491,7 @@ private:
 
   KdaChunkScanOp op;
   int64_t length, width;
-  Value state, news, decay;       // [K, width], [L, width], [K]
+  Value state, news;              // [K, width], [L, width]
   Value h;                        // current head
   SmallVector<Value> columns;     // first value column of each vector of the block
   int64_t lanes = 0;              // columns in each of them

@@ -59,11 +59,21 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MlaAbsorbOp, configureMlaAbsorb, emitMlaAbsorb>(),
       emitterOf<MlaExpandOp, configureMlaExpand, emitMlaExpand>(),
       emitterOf<LinearOp, configureProduct, emitProduct>(),
+      emitterOf<KdaChunkPrepareOp, configureKdaChunkPrepare, emitKdaChunkPrepare>(),
+      emitterOf<KdaChunkScanOp, configureKdaChunkScan, emitKdaChunkScan>(),
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
       emitterOf<MxContractOp, configureExperts<MxContractOp>, emitExperts<MxContractOp>>(),
       emitterOf<MoeGroupedContractOp, configureExperts<MoeGroupedContractOp>, emitExperts<MoeGroupedContractOp>>(),
   };
   return emitters;
+}
+
+std::optional<int64_t> k3::getBinding(Value tensor) {
+  auto argument = dyn_cast<BlockArgument>(tensor);
+  if (!argument || !isa<ShapedType>(argument.getType()))
+    return std::nullopt;
+  auto before = argument.getOwner()->getArguments().take_front(argument.getArgNumber());
+  return llvm::count_if(before, [](BlockArgument other) { return isa<ShapedType>(other.getType()); });
 }
 
 const GpuEmitter *k3::getGpuEmitter(Operation *op) {

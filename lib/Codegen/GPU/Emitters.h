@@ -60,6 +60,10 @@ struct GpuEmitter {
 /// The emitter of an op, or null.
 const GpuEmitter *getGpuEmitter(Operation *op);
 
+/// Number of the binding that a tensor of a kernel is: its position among the kernel's tensor arguments. Nothing if it is
+/// not an argument but made of one.
+std::optional<int64_t> getBinding(Value tensor);
+
 //===--- EmitMlaAttend.cpp ---===//
 std::optional<GpuLaunch> configureMlaAttend(MlaAttendOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitMlaAttend(OpBuilder &b, MlaAttendOp op, KernelConfigAttr config, const GpuTarget &target);
@@ -133,6 +137,14 @@ LogicalResult emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr con
 std::optional<GpuLaunch> configureExpertTiles(Operation *op, const GpuTarget &target);
 bool isExpertTiles(KernelConfigAttr config);
 LogicalResult emitExpertTiles(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitKdaPrepare.cpp ---===//
+std::optional<GpuLaunch> configureKdaChunkPrepare(KdaChunkPrepareOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaChunkPrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config, const GpuTarget &target);
+
+//===--- EmitKdaScan.cpp ---===//
+std::optional<GpuLaunch> configureKdaChunkScan(KdaChunkScanOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaChunkScan(OpBuilder &b, KdaChunkScanOp op, KernelConfigAttr config, const GpuTarget &target);
 
 } // namespace mlir::k3
 

@@ -196,6 +196,45 @@ func.func @prepare_dynamic_length(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, 
 
 // -----
 
+func.func @prepare_gate_without_bias(%q: tensor<?x4x8xf32>, %v: tensor<?x4x12xf32>, %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>,
+                                     %lk: tensor<?x4x16x8xf32>, %u: tensor<?x4x16x12xf32>, %aqk: tensor<?x4x16x16xf32>, %gl: tensor<?x4x8xf32>) {
+  // expected-error @+1 {{'k3.kda.chunk_prepare' op expected 'dt_bias' if and only if there is a 'gate'}}
+  %0:6 = k3.kda.chunk_prepare ins(%q, %q, %v, %q, %beta, %chunks
+      : tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x12xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x2xi32>)
+      outs(%lk, %lk, %u, %lk, %aqk, %gl : tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>)
+      {scale = 0.25 : f64, l2norm = true, anchor = #k3.anchor<zero>, gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64}
+      -> tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @prepare_gate_without_rate(%q: tensor<?x4x8xf32>, %v: tensor<?x4x12xf32>, %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<4x8xf32>,
+                                     %lk: tensor<?x4x16x8xf32>, %u: tensor<?x4x16x12xf32>, %aqk: tensor<?x4x16x16xf32>, %gl: tensor<?x4x8xf32>) {
+  // expected-error @+1 {{'k3.kda.chunk_prepare' op expected 'a_log' with softplus, got none}}
+  %0:6 = k3.kda.chunk_prepare ins(%q, %q, %v, %q, %beta, %chunks
+      : tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x12xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x2xi32>) dt_bias(%bias : tensor<4x8xf32>)
+      outs(%lk, %lk, %u, %lk, %aqk, %gl : tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>)
+      {scale = 0.25 : f64, l2norm = true, anchor = #k3.anchor<zero>, gate = #k3.gate_kind<softplus>}
+      -> tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @prepare_bound_without_gate(%q: tensor<?x4x8xf32>, %v: tensor<?x4x12xf32>, %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>,
+                                      %lk: tensor<?x4x16x8xf32>, %u: tensor<?x4x16x12xf32>, %aqk: tensor<?x4x16x16xf32>, %gl: tensor<?x4x8xf32>) {
+  // expected-error @+1 {{'k3.kda.chunk_prepare' op expected no 'a_log' and no 'lower_bound' without 'gate'}}
+  %0:6 = k3.kda.chunk_prepare ins(%q, %q, %v, %q, %beta, %chunks
+      : tensor<?x4x8xf32>, tensor<?x4x8xf32>, tensor<?x4x12xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x2xi32>)
+      outs(%lk, %lk, %u, %lk, %aqk, %gl : tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>)
+      {scale = 0.25 : f64, l2norm = true, anchor = #k3.anchor<zero>, lower_bound = -5.0 : f64}
+      -> tensor<?x4x16x8xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x12xf32>, tensor<?x4x16x8xf32>, tensor<?x4x16x16xf32>, tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
 func.func @chunk_scan_chunks(%qg: tensor<?x4x16x8xf32>, %w: tensor<?x4x16x8xf32>, %u: tensor<?x4x16x12xf32>,
                              %kd: tensor<?x4x16x8xf32>, %aqk: tensor<?x4x16x16xf32>, %gl: tensor<?x4x8xf32>,
                              %chunks: tensor<?x1xi32>, %chunk_cu: tensor<3xi32>, %slots: tensor<2xi32>,

@@ -353,7 +353,7 @@ TEST_P(KdaChunk, Speed) {
   std::vector<DrawnTensor> made;
   for (int part = 0; part < 5; ++part)
     made.push_back(DrawnTensor::normal("f32", shapes[part], part == 2 ? 1 : 0.05));
-  made.push_back(DrawnTensor::uniform("f32", shapes[5], c.low * static_cast<double>(L), 0));
+  made.push_back(DrawnTensor::uniform("f32", shapes[5], 0, 1));
   DrawnTensor state = DrawnTensor::normal("f32", {3, H, D, D});
   Array out = Array::onDevice("f32", {T, H, D});
   KernelSpec scanSpec("k3.kda.chunk_scan");
@@ -399,6 +399,135 @@ INSTANTIATE_TEST_SUITE_P(Speed, KdaChunk,
                          ::testing::Values(ChunkCase{"bounded_96", 8192, 96, "mid_row", -5},
                                            ChunkCase{"bounded_12", 8192, 12, "mid_row", -5},
                                            ChunkCase{"softplus_32", 8192, 32, "pairwise", -20}),
+                         [](const auto &info) { return info.param.name; });
+
+// The same for matrix units: chunks of 64 rows, parts, inputs and output in bf16, gates made by the op from logits.
+struct PrefillCase {
+  const char *name;
+  Index tokens, heads;
+  bool softplus;
+};
+
+class KdaPrefill : public ::testing::TestWithParam<PrefillCase> {
+protected:
+  static constexpr Index L = 64;
+  static constexpr double tolerance = 2e-2; // products of inputs rounded to bf16, several in a row
+  Index T = GetParam().tokens, H = GetParam().heads, C = T / L;
+  ref::ChunkTable table = ref::chunkTable(std::vector<std::int32_t>{0, static_cast<std::int32_t>(T)}, L);
+  Array chunks = Array::i32({C, 2}, table.chunks);
+  const Shape shapes[6] = {{C, H, L, D}, {C, H, L, D}, {C, H, L, D}, {C, H, L, D}, {C, H, L, L}, {C, H, D}};
+  const char *typeOf(int part) const { return part == 5 ? "f32" : "bf16"; }
+  double partBytes() const {
+    double bytes = 0;
+    for (int part = 0; part < 6; ++part)
+      bytes += bytesOf(Array::onDevice(typeOf(part), shapes[part]));
+    return bytes;
+  }
+  double rows() const { return static_cast<double>(T * H); }
+};
+
+TEST_P(KdaPrefill, Prepare) {
+  auto make = [&](double scale) { return DrawnTensor::normal("bf16", {T, H, D}, scale); };
+  DrawnTensor q = make(1), k = make(1), v = make(1), z = make(2), beta = DrawnTensor::normal("f32", {T, H});
+  DrawnTensor bias = DrawnTensor::normal("f32", {H, D}), rate = DrawnTensor::normal("f32", {H}, 0.5);
+  KernelSpec spec("k3.kda.chunk_prepare");
+  std::vector<Array> arrays{q.array(), k.array(), v.array(), z.array(), beta.array(), chunks};
+  for (const Array &array : arrays)
+    spec.in(array, {0});
+  spec.optional("dt_bias", bias.array()).optional("a_log", rate.array());
+  arrays.insert(arrays.end(), {bias.array(), rate.array()});
+  std::vector<Array> parts;
+  for (int part = 0; part < 6; ++part)
+    parts.push_back(Array::onDevice(typeOf(part), shapes[part]));
+  for (const Array &part : parts)
+    spec.out(part, {0});
+  arrays.insert(arrays.end(), parts.begin(), parts.end());
+  spec.attr("scale = 0.125 : f64, l2norm = true").inPhases({"prefill"});
+  spec.attr(GetParam().softplus ? "anchor = #k3.anchor<pairwise>, gate = #k3.gate_kind<softplus>"
+                                : "anchor = #k3.anchor<tile_row>, gate = #k3.gate_kind<bounded_sigmoid>, "
+                                  "lower_bound = -5.0 : f64");
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run(arrays);
+  std::vector<Index> positions[6];
+  Vec expected[6];
+  for (Index chunk : {Index(0), C - 1})
+    for (Index h : {Index(0), H - 1}) {
+      auto rowsOf = [&](const DrawnTensor &tensor, Index width) {
+        std::vector<Index> rows;
+        for (Index i = 0; i < L; ++i)
+          rows.push_back((chunk * L + i) * H + h);
+        return tensor.rows(rows, width);
+      };
+      Vec gates = ref::kdaGate(rowsOf(z, D), rate.slice(h, 1), bias.slice(h * D, D),
+                               GetParam().softplus ? ref::GateKind::Softplus : ref::GateKind::BoundedSigmoid, -5, L, 1, D);
+      ref::ChunkParts want = ref::kdaChunkPrepare(
+          rowsOf(q, D), rowsOf(k, D), rowsOf(v, D), gates, rowsOf(beta, 1),
+          ref::chunkTable(std::vector<std::int32_t>{0, static_cast<std::int32_t>(L)}, L), {L, 1, D, D},
+          {ref::Decay::PerChannel, true, true, 0.125});
+      const Vec *of[] = {&want.qg, &want.w, &want.u, &want.kd, &want.aqk, &want.gl};
+      for (int part = 0; part < 6; ++part)
+        for (std::size_t i = 0; i < of[part]->size(); i += 7) {
+          positions[part].push_back((chunk * H + h) * static_cast<Index>(of[part]->size()) + static_cast<Index>(i));
+          expected[part].push_back((*of[part])[i]);
+        }
+    }
+  for (int part = 0; part < 6; ++part)
+    expectAt(parts[part], positions[part], expected[part], tolerance);
+  // Half of each triangle: two score matrices, w and u.
+  measure(rows() * (D * 8.0 + 4) + partBytes(), 4 * rows() * static_cast<double>(L) * D);
+}
+
+TEST_P(KdaPrefill, Scan) {
+  // Any parts will do.
+  std::vector<DrawnTensor> parts;
+  for (int part = 0; part < 5; ++part)
+    parts.push_back(DrawnTensor::normal("bf16", shapes[part], part == 2 ? 1 : 0.05));
+  parts.push_back(DrawnTensor::uniform("f32", shapes[5], 0, 1));
+  DrawnTensor state = DrawnTensor::normal("f32", {3, H, D, D});
+  Array out = Array::onDevice("bf16", {T, H, D}), chunkCu = Array::i32({2}, table.chunkCu), slots = Array::i32({1}, {1});
+  KernelSpec spec("k3.kda.chunk_scan");
+  std::vector<Array> arrays;
+  for (const DrawnTensor &part : parts)
+    arrays.push_back(part.array());
+  arrays.insert(arrays.end(), {chunks, chunkCu, slots});
+  for (const Array &array : arrays)
+    spec.in(array, {0});
+  spec.out(out, {0}).out(state.array(), {0}).inPhases({"prefill"});
+  arrays.insert(arrays.end(), {out, state.array()});
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run(arrays);
+  Index h = H - 1;
+  auto partOf = [&](int part) {
+    std::vector<Index> blocks;
+    for (Index chunk = 0; chunk < C; ++chunk)
+      blocks.push_back(chunk * H + h);
+    return parts[part].rows(blocks, Array::onDevice("f32", shapes[part]).elements() / C / H);
+  };
+  ref::ChunkParts headParts{partOf(0), partOf(1), partOf(2), partOf(3), partOf(4), partOf(5)};
+  Vec next = state.slice((H + h) * D * D, D * D);
+  Vec result = ref::kdaChunkScan(headParts, table, std::vector<std::int32_t>{0}, next, {T, 1, D, D});
+  std::vector<Index> positions, statePositions;
+  Vec expected, expectedState;
+  for (Index t : {Index(0), Index(17), T / 2, T - 1})
+    for (Index i = 0; i < D; i += 5) {
+      positions.push_back((t * H + h) * D + i);
+      expected.push_back(result[t * D + i]);
+    }
+  for (Index i = 0; i < D * D; i += 37) {
+    statePositions.push_back((H + h) * D * D + i);
+    expectedState.push_back(next[i]);
+  }
+  expectAt(out, positions, expected, tolerance);
+  expectAt(state.array(), statePositions, expectedState, tolerance);
+  measure(partBytes() + rows() * D * 2.0 + 8.0 * static_cast<double>(H * D * D), 2.0 * rows() * D * (3.0 * D + L));
+}
+
+INSTANTIATE_TEST_SUITE_P(Speed, KdaPrefill,
+                         ::testing::Values(PrefillCase{"bounded_96", 8192, 96, false},
+                                           PrefillCase{"bounded_12", 8192, 12, false},
+                                           PrefillCase{"softplus_32", 8192, 32, true}),
                          [](const auto &info) { return info.param.name; });
 
 //===----------------------------------------------------------------------===//

@@ -284,8 +284,16 @@ void Frame::runKda(Operation *op) {
         ::k3::ref::ScanOptions options;
         options.l2NormQK = prepare.getL2norm();
         options.scale = prepare.getScale().convertToDouble();
+        Vec gates = floats(prepare.getG()).toVec();
+        if (prepare.getGate()) {
+          bool bounded = *prepare.getGate() == GateKind::bounded_sigmoid;
+          gates = ::k3::ref::kdaGate(gates, floats(prepare.getALog()), floats(prepare.getDtBias()),
+                                     bounded ? ::k3::ref::GateKind::BoundedSigmoid : ::k3::ref::GateKind::Softplus,
+                                     bounded ? prepare.getLowerBound()->convertToDouble() : 0, dim(prepare.getG(), 0),
+                                     dim(prepare.getG(), 1), dim(prepare.getG(), 2));
+        }
         auto parts = ::k3::ref::kdaChunkPrepare(
-            floats(prepare.getQ()), floats(prepare.getK()), floats(prepare.getV()), floats(prepare.getG()),
+            floats(prepare.getQ()), floats(prepare.getK()), floats(prepare.getV()), gates,
             floats(prepare.getBeta()), getTable(get(prepare.getChunks()), nullptr, dim(prepare.getQg(), 2)),
             {dim(prepare.getQ(), 0), dim(prepare.getQ(), 1), dim(prepare.getQ(), 2), dim(prepare.getV(), 2)}, options);
         setFloats(prepare, 0, std::move(parts.qg));
