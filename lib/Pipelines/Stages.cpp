@@ -53,6 +53,8 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   chunk.fuseGate = options.gpu;
   chunk.rows = options.chunkRows != 0 ? int64_t(options.chunkRows) : 16;
   manager.addNestedPass<func::FuncOp>(createChunkKda(chunk));
+  if (options.exactDecode && !options.gpu)
+    manager.addNestedPass<func::FuncOp>(createFixOrder());
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
   if (options.bf16Products)
     manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode && !options.gpu}));
@@ -85,6 +87,7 @@ void k3::buildKernelsStage(OpPassManager &manager, const StageOptions &options) 
   sizes.maxTokens = options.maxTokens;
   sizes.maxSequences = options.maxSequences;
   sizes.maxLogitRows = options.maxLogitRows;
+  sizes.exact = options.exactDecode && !options.gpu;
   manager.addPass(createLowerToExec(sizes));
   OutlineExecutableOptions outline;
   outline.executable = options.gpu ? "gpu" : "cpu";

@@ -20,6 +20,9 @@ struct StageOptions : PassPipelineOptions<StageOptions> {
                             llvm::cl::init(false)};
   Option<bool> bf16Decode{*this, "bf16-decode", llvm::cl::desc("with bf16-products: in decode on a CPU as well"),
                           llvm::cl::init(false)};
+  Option<bool> exactDecode{*this, "exact-decode",
+                           llvm::cl::desc("decode takes any rows and gives bits that do not depend on what shares a step"),
+                           llvm::cl::init(false)};
   Option<bool> forceGeneric{*this, "force-generic", llvm::cl::desc("use no kernel emitter, decompose every op"),
                             llvm::cl::init(false)};
   Option<bool> gpu{*this, "gpu", llvm::cl::desc("the module's target is a GPU"), llvm::cl::init(false)};

@@ -114,7 +114,8 @@ Sequences Expander::getSequences(Value seq) {
 
 Value Expander::linear(Value x, Value weight) {
   Value out = empty({dimOf(weight, 0)});
-  return LinearOp::create(b, at(weight), out.getType(), x, weight, out, UnitAttr(), KernelConfigAttr(), UnitAttr())
+  return LinearOp::create(b, at(weight), out.getType(), x, weight, out, UnitAttr(), KernelConfigAttr(),
+                          /*bf16_x=*/UnitAttr(), /*fixed_order=*/UnitAttr())
       .getResult(0);
 }
 
@@ -176,7 +177,7 @@ Value Expander::contractExperts(Value x, Value offsets, Value perm, Value weight
   return MoeGroupedContractOp::create(b, at(weight), out.getType(), x, offsets, perm, weight, scale,
                                       /*up_weight=*/Value(),
                                       /*up_scale=*/Value(), out, ActivationAttr(), none, none, KernelConfigAttr(),
-                                      /*bf16_x=*/UnitAttr())
+                                      /*bf16_x=*/UnitAttr(), /*fixed_order=*/UnitAttr())
       .getResult(0);
 }
 
@@ -232,7 +233,8 @@ SmallVector<Value> Expander::expand(KdaAttentionOp op) {
   auto scan =
       KdaScanOp::create(b, at("scan"), TypeRange{out.getType(), state.getType()}, q, k, v, beta, sequences.cu,
                         sequences.slots, g, out, state, op.getScaleAttr(), /*l2norm=*/b.getBoolAttr(true),
-                        /*delta=*/b.getBoolAttr(true), /*gate_bound=*/op.getLowerBoundAttr(), KernelConfigAttr());
+                        /*delta=*/b.getBoolAttr(true), /*gate_bound=*/op.getLowerBoundAttr(), KernelConfigAttr(),
+                        /*fixed_order=*/UnitAttr());
 
   Value gate = project(op.getGProj(), op.getGAProj(), op.getGBProj());
   Value normed = empty({heads, valueDim});

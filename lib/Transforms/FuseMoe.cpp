@@ -51,7 +51,7 @@ void FuseMoePass::runOnOperation() {
     auto fused = MoeGroupedContractOp::create(
         b, unit.getLoc(), gate.getResult(0).getType(), gate.getX(), gate.getOffsets(), gate.getPerm(), gate.getWeight(),
         gate.getScale(), up.getWeight(), up.getScale(), gate.getOut(), unit.getActivationAttr(), unit.getBetaAttr(),
-        unit.getLinearBetaAttr(), gate.getKernelConfigAttr(), gate.getBf16XAttr());
+        unit.getLinearBetaAttr(), gate.getKernelConfigAttr(), gate.getBf16XAttr(), gate.getFixedOrderAttr());
     split.getResult().replaceAllUsesWith(fused.getResult(0));
     split.erase();
     unit.erase();

@@ -25,6 +25,8 @@ void LowerKdaDecodePass::runOnOperation() {
   if (getPhase(function) != Phase::decode)
     return;
   function.walk([&](KdaScanOp scan) {
+    if (scan.getFixedOrder())
+      return;
     OpBuilder b(scan);
     auto step = KdaRecurrentStepOp::create(b, scan.getLoc(), scan.getResultTypes(), scan.getQ(), scan.getK(),
                                            scan.getV(), scan.getBeta(), scan.getSlots(), scan.getG(), scan.getOut(),

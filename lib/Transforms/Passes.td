@@ -144,11 +144,20 @@ def ChunkKda : Pass<"k3-chunk-kda", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::tensor::TensorDialect"];
 }
 
+def FixOrder : Pass<"k3-fix-order", "::mlir::func::FuncOp"> {
+  let summary = "decode: bits that do not depend on what shares a step";
+  let description = [{
+    Sets `fixed_order` on every `k3.linear`, `k3.mx.contract`, `k3.latent_moe.grouped_contract` and `k3.kda.scan` in
+    functions of phase decode. What is left works on rows one by one. Such functions take any number of rows per
+    sequence, and give each the bits that it has when all tokens come one by one.
+  }];
+}
+
 def LowerKdaDecode : Pass<"k3-lower-kda-decode", "::mlir::func::FuncOp"> {
   let summary = "decode: the KDA scan is one recurrent step";
   let description = [{
     In functions of phase decode row n is sequence n, so `k3.kda.scan` becomes `k3.kda.recurrent_step`: one read and one
-    write of each state.
+    write of each state. A scan with `fixed_order` takes any number of rows and stays.
   }];
 }
 

@@ -211,7 +211,7 @@ static StringRef getUnchosen(Operation *op, std::optional<Phase> phase) {
   if (auto scan = dyn_cast<KdaScanOp>(op)) {
     bool chunkable = scan.getDelta() && scan.getG() && cast<ShapedType>(scan.getG().getType()).getRank() == 3;
     if (phase == Phase::decode)
-      return "k3.kda.recurrent_step in decode";
+      return scan.getFixedOrder() ? "" : "k3.kda.recurrent_step in decode";
     return chunkable ? "k3.kda.chunk_prepare and k3.kda.chunk_scan in prefill" : "";
   }
   if (isa<KdaChunkPrepareOp, KdaChunkScanOp>(op) && phase == Phase::decode)

@@ -210,6 +210,7 @@ static void fillStageOptions(const Options &options, StageOptions &stages) {
   stages.forceGeneric = options.forceGeneric;
   stages.bf16Products = options.bf16Products;
   stages.bf16Decode = options.bf16Decode;
+  stages.exactDecode = options.deterministic;
   stages.maxTokens = options.maxTokens;
   stages.maxSequences = options.maxSequences;
 }

@@ -61,6 +61,8 @@ several), tiktoken.model and tokenizer_config.json, as published.
   --products=TYPE        f32 (default), or bf16: inputs of bf16 products are rounded to bf16 in prefill, which
                          doubles its speed on CPUs with AVX512-BF16; routers and decoding stay f32.
                          bf16-all: in decoding on a CPU as well, for many sequences at a time
+  --deterministic        decode code for k3-run --deterministic: the same bits whatever shares a step
+                         and however prompts are cut; without that option somewhat slower decoding
   --max-tokens=N         rows of one prefill step (default 512)
   --max-sequences=N      sequences of one step (default 16)
   --check                check MODEL_DIR and stop
@@ -159,6 +161,7 @@ std::vector<CommandLine::Flag> CommandLine::flags() {
           {"--plan", &options.plan},
           {"--json", &options.json},
           {"--no-weights", &noWeights},
+          {"--deterministic", &options.deterministic},
           {"--print-pipeline", &options.printPipeline},
           {"--time", &options.time},
           {"--force-generic", &options.forceGeneric},

@@ -30,7 +30,8 @@ def K3_LinearOp : K3_StructuredOp<"linear",
   let description = [{
     `out[t, n] = sum_k x[t, k] * weight[n, k]`, plus the old `out[t, n]` with `accumulate`. The weight is read as the
     checkpoint stores it, `[out features, in features]`; products and sums are f32. With `bf16_x` each x is rounded to
-    bf16 first (to nearest, ties to even), so that targets with bf16 products can use them.
+    bf16 first (to nearest, ties to even), so that targets with bf16 products can use them. With `fixed_order` a row of
+    `out` has the same bits whatever the number of rows is.
 
     * (C1) `bf16_x` needs a bf16 weight.
     * (C2) `accumulate` needs an f32 `out`. A bf16 `out` is the f32 result rounded.
@@ -40,7 +41,8 @@ def K3_LinearOp : K3_StructuredOp<"linear",
                        K3_Float:$out,
                        UnitAttr:$accumulate,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
-                       UnitAttr:$bf16_x);
+                       UnitAttr:$bf16_x,
+                       UnitAttr:$fixed_order);
   let assemblyFormat = K3_DpsFormat<["x", "weight"], ["out"]>.format;
 }
 
@@ -51,7 +53,7 @@ def K3_MxContractOp : K3_StructuredOp<"mx.contract",
   let description = [{
     `k3.linear` with `weight[n, k] = E2M1[code(n, k)] * 2^(scale[n, k / 32] - 127)`; byte j of a row holds the codes of
     inputs 2j (low nibble) and 2j + 1 (high nibble). `bf16_x` as in `k3.linear`: codes are exact in bf16, and groups are
-    scaled in f32.
+    scaled in f32. `fixed_order` as in `k3.linear`.
 
     * (C1) `weight` and `scale` are i8; `k = 2 kb = 32 kg`.
     * (C2) `accumulate` needs an f32 `out`.
@@ -62,7 +64,8 @@ def K3_MxContractOp : K3_StructuredOp<"mx.contract",
                        K3_Float:$out,
                        UnitAttr:$accumulate,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
-                       UnitAttr:$bf16_x);
+                       UnitAttr:$bf16_x,
+                       UnitAttr:$fixed_order);
   let assemblyFormat = K3_DpsFormat<["x", "weight", "scale"], ["out"]>.format;
 }
 

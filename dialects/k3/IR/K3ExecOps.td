@@ -44,13 +44,14 @@ def K3_ExecProgramOp : K3_Op<"exec.program", [Symbol, HasParent<"::mlir::ModuleO
   let description = [{
     `symbols` are the runtime's sizes of a step and `maxima` the largest value of each, which the arena is planned for;
     0 = no size in the arena depends on it. The body holds buffers, one prologue, the layer kinds and one epilogue, in this order. `chunk_rows` is the length that
-    the `chunks` input is built with, 0 if it is not used.
+    the `chunks` input is built with, 0 if it is not used. `exact`: a row's values have the same bits whatever other rows a
+    step has and however the sequence was cut into steps before.
 
     * (C1) one maximum per symbol.
     * (C2) names of buffers and of layer kinds are unique.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, K3_PhaseAttr:$phase, StrArrayAttr:$symbols,
-                       DenseI64ArrayAttr:$maxima, I64Attr:$chunk_rows, OptionalAttr<I64Attr>:$arena_bytes);
+                       DenseI64ArrayAttr:$maxima, I64Attr:$chunk_rows, OptionalAttr<I64Attr>:$arena_bytes, UnitAttr:$exact);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `phase` `(` $phase `)` `symbols` $symbols `maxima` $maxima attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;

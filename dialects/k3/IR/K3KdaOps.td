@@ -65,7 +65,8 @@ def K3_KdaScanOp : K3_StructuredOp<"kda.scan",
 
     Kimi Delta Attention is per-channel g with delta; Gated DeltaNet is per-head g with delta; DeltaNet has no g; gated
     linear attention has no delta. `beta` holds logits. `gate_bound`, where given, is a lower bound of g that holds by
-    construction (K3: -5); chunked strategies choose their anchor by it.
+    construction (K3: -5); chunked strategies choose their anchor by it. With `fixed_order` there is none: rows are taken
+    one by one, so that the result has the same bits wherever a sequence is cut.
 
     * (C1) `N1 = N + 1`. (C2) `gate_bound <= 0`. (C3) g has rank 2 or 3.
   }];
@@ -82,7 +83,8 @@ def K3_KdaScanOp : K3_StructuredOp<"kda.scan",
                        BoolAttr:$l2norm,
                        BoolAttr:$delta,
                        OptionalAttr<F64Attr>:$gate_bound,
-                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
+                       UnitAttr:$fixed_order);
   let assemblyFormat = K3_DpsFormat<["q", "k", "v", "beta", "cu", "slots"], ["out", "state"], ["g"]>.format;
 }
 

@@ -49,7 +49,8 @@ def K3_MoeGroupedContractOp : K3_StructuredOp<"latent_moe.grouped_contract",
   let description = [{
     For expert e and slot s in its range: `out[s] = x_s weight[e]^T`, where x is `[T, K]` (x_s = x[s / k]) or, per slot,
     `[T, k, K]` (x_s = x[s]). With `up_weight`: `out[s] = act(x_s weight[e]^T, x_s up_weight[e]^T)`, the fused gated
-    unit. MXFP4 weights are i8 with `scale` (and `up_scale`), layout as in `k3.mx.contract`. `bf16_x` as in these two.
+    unit. MXFP4 weights are i8 with `scale` (and `up_scale`), layout as in `k3.mx.contract`. `bf16_x` and `fixed_order` as
+    in these two.
 
     * (C1) `E1 = E + 1`. (C2) i8 weights have scales, float weights have none. (C3) `activation` iff `up_weight`.
       (C4) the contraction sizes agree. (C5) `bf16_x` needs bf16 or MXFP4 weights.
@@ -66,7 +67,8 @@ def K3_MoeGroupedContractOp : K3_StructuredOp<"latent_moe.grouped_contract",
                        DefaultValuedAttr<F64Attr, "0.0">:$beta,
                        DefaultValuedAttr<F64Attr, "0.0">:$linear_beta,
                        OptionalAttr<K3_KernelConfigAttr>:$kernel_config,
-                       UnitAttr:$bf16_x);
+                       UnitAttr:$bf16_x,
+                       UnitAttr:$fixed_order);
   let assemblyFormat = K3_DpsFormat<["x", "offsets", "perm", "weight"], ["out"], ["scale", "up_weight", "up_scale"]>.format;
 }
 

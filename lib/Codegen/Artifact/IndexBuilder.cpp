@@ -343,7 +343,8 @@ Offset<schema::Program> IndexWriter::writeProgram(ExecProgramOp program) {
   return schema::CreateProgram(
       fb, program.getPhase() == Phase::prefill ? schema::Phase::Prefill : schema::Phase::Decode, symbolVector,
       maximum("T"), maximum("N"), maximum("R"), program.getChunkRows(), program.getArenaBytes().value_or(0),
-      bufferVector, prologue, kindVector, epilogue, executableKind);
+      bufferVector, prologue, kindVector, epilogue, executableKind,
+      program.getExact());
 }
 
 Status IndexWriter::addPrograms(ModuleOp module) {

@@ -34,7 +34,7 @@ bool k3::hasEmitter(Operation *op) {
     return isStatic(op, "k") && hasF32Result(op);
   if (isa<MoeGroupedContractOp>(op))
     return isStatic(op, "kx") && hasF32Result(op);
-  if (isa<KdaRecurrentStepOp>(op))
+  if (isa<KdaRecurrentStepOp, KdaScanOp>(op))
     return isStatic(op, "K") && isStatic(op, "V");
   // Gates are made by an op of their own on a CPU.
   if (auto prepare = dyn_cast<KdaChunkPrepareOp>(op); prepare && prepare.getGate())

@@ -16,15 +16,16 @@ constexpr int64_t longRow = 512, smallInput = 4096;
 
 class FloatDotProducts : public DotProducts {
 public:
-  FloatDotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs)
-      : v(v), tile(v, depth, bf16Inputs), sizes(v.getTarget()), depth(depth) {
+  FloatDotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs, bool fixedOrder)
+      : v(v), tile(v, depth, bf16Inputs, fixedOrder), sizes(v.getTarget()), depth(depth), fixedOrder(fixedOrder) {
     if (bf16Inputs && v.getTarget().avx512Bf16 && depth % (2 * v.lanes()) == 0)
       packed = v.temporary({sizes.inputs.front(), depth}, v.builder().getBF16Type());
   }
 
   ArrayRef<int64_t> getTokenBlocks() const override { return sizes.inputs; }
   int64_t getWeightRows(int64_t tokens) const override {
-    return tokens == 1 && depth >= longRow && depth <= smallInput ? 1 : sizes.rows.front();
+    // A row at a time is fast only with more than one chain of sums.
+    return tokens == 1 && !fixedOrder && depth >= longRow && depth <= smallInput ? 1 : sizes.rows.front();
   }
   /// Rounds the rows now, once for all the weights they will meet, where that can be done.
   void setInputs(ArrayRef<MatrixRow> rows) override {
@@ -48,6 +49,7 @@ private:
   DotTile tile;
   DotTileSizes sizes;
   int64_t depth;
+  bool fixedOrder;
   SmallVector<MatrixRow> inputs;
   Value packed;
 };
@@ -55,10 +57,10 @@ private:
 } // namespace
 
 std::unique_ptr<DotProducts> DotProducts::create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices,
-                                                 bool bf16Inputs) {
+                                                 bool bf16Inputs, bool fixedOrder) {
   if (element.isInteger(8))
-    return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2), bf16Inputs);
-  return std::make_unique<FloatDotProducts>(v, depth, bf16Inputs);
+    return std::make_unique<MxFp4DotProducts>(v, depth, std::max<int64_t>(matrices, 2), bf16Inputs, fixedOrder);
+  return std::make_unique<FloatDotProducts>(v, depth, bf16Inputs, fixedOrder);
 }
 
 ColumnProducts::ColumnProducts(const VectorBuilder &v, DotProducts &dot, int64_t matrices)

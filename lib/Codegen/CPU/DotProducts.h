@@ -22,9 +22,10 @@ struct WeightRow {
 /// Emits dot products of input rows with rows of stored weights.
 class DotProducts {
 public:
-  /// For `matrices` weights of `element` type with `depth` = k elements in a row. `bf16Inputs`: see DotTile.
+  /// For `matrices` weights of `element` type with `depth` = k elements in a row. `bf16Inputs`, `fixedOrder`: see
+  /// DotTile.
   static std::unique_ptr<DotProducts> create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices,
-                                             bool bf16Inputs = false);
+                                             bool bf16Inputs, bool fixedOrder);
   virtual ~DotProducts() = default;
 
   /// How many input rows one call may take, largest first; the last is 1.

@@ -87,7 +87,7 @@ SmallVector<Value> DotTile::emit(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> i
   Value whole = v.index(depth - depth % lanes);
   Value end = v.minIndex(high, whole);
   // With few sums an addition would wait for the one before, so neighbouring vectors go to different chains of sums.
-  int64_t chains = std::max<int64_t>(1, minSums / count);
+  int64_t chains = fixedOrder ? 1 : std::max<int64_t>(1, minSums / count);
   SmallVector<Value> sums(count * chains, v.zero());
   llvm::copy(paired, sums.begin());
   if (chains > 1) {

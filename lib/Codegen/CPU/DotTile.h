@@ -35,9 +35,9 @@ struct DotTileSizes {
 class DotTile {
 public:
   /// `depth`: contraction size. `bf16Inputs`: inputs are rounded to bf16 first (weights are bf16 then); where the
-  /// target multiplies pairs of bf16 it does so.
-  DotTile(const VectorBuilder &v, int64_t depth, bool bf16Inputs = false)
-      : v(v), depth(depth), bf16Inputs(bf16Inputs) {}
+  /// target multiplies pairs of bf16 it does so. `fixedOrder`: the order of a sum does not depend on the tile.
+  DotTile(const VectorBuilder &v, int64_t depth, bool bf16Inputs = false, bool fixedOrder = false)
+      : v(v), depth(depth), bf16Inputs(bf16Inputs), fixedOrder(fixedOrder) {}
 
   /// Partial sums over [low, high) of the products of input i and row r, at position i * rows + r; add up the lanes to
   /// get the dot product. low is a multiple of the lanes; so is high unless it is the depth. `ahead` > 0: on the way,
@@ -53,7 +53,7 @@ private:
 
   VectorBuilder v;
   int64_t depth;
-  bool bf16Inputs;
+  bool bf16Inputs, fixedOrder;
 };
 
 } // namespace mlir::k3

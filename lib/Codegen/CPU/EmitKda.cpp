@@ -57,22 +57,30 @@ protected:
 };
 
 //===----------------------------------------------------------------------===//
-// k3.kda.recurrent_step
+// k3.kda.recurrent_step, and k3.kda.scan as one step after the other
 //===----------------------------------------------------------------------===//
 
-class StepEmitter : KdaEmitter {
+template <typename OpTy> class StepEmitter : KdaEmitter {
 public:
-  StepEmitter(OpBuilder &b, const TargetModel &target, KdaRecurrentStepOp op) : KdaEmitter(b, target, op), op(op) {}
+  StepEmitter(OpBuilder &b, const TargetModel &target, OpTy op) : KdaEmitter(b, target, op), op(op) {}
 
   void emit() {
     decay = v.temporary({keySize});
     query = v.temporary({keySize});
     key = v.temporary({keySize});
-    v.loop(v.index(0), v.dim(op.getQ(), 0), v.index(1), [&](Value n) {
+    v.loop(v.index(0), v.dim(op.getSlots(), 0), v.index(1), [&](Value n) {
       Value slot = v.loadIndex(op.getSlots(), {n});
-      Value last = v.subIndex(v.dim(op.getQ(), 0), v.index(1));
+      Value last = v.subIndex(v.dim(op.getSlots(), 0), v.index(1));
       nextSlot = v.loadIndex(op.getSlots(), {v.minIndex(v.addIndex(n, v.index(1)), last)});
-      v.loop(v.index(0), v.dim(op.getQ(), 1), v.index(1), [&](Value h) { emitHead(n, h, slot); });
+      // The state of one head stays in the cache while it is walked through the rows.
+      v.loop(v.index(0), v.dim(op.getQ(), 1), v.index(1), [&](Value h) {
+        if constexpr (std::is_same_v<OpTy, KdaScanOp>) {
+          Value low = v.loadIndex(op.getCu(), {n}), high = v.loadIndex(op.getCu(), {v.addIndex(n, v.index(1))});
+          v.loop(low, high, v.index(1), [&](Value t) { emitHead(t, h, slot); });
+        } else {
+          emitHead(n, h, slot);
+        }
+      });
     });
   }
 
@@ -124,7 +132,8 @@ private:
             next[r] = v.fma(state[r], kk, next[r]);
             next[rows + r] = v.fma(state[r], q, next[rows + r]);
             // With many sequences the states come from far, and in pieces too short for the hardware to follow.
-            v.prefetch(op.getState(), append({nextSlot, at[r][1], at[r][2]}, k), /*level=*/2);
+            if (std::is_same_v<OpTy, KdaRecurrentStepOp>)
+              v.prefetch(op.getState(), append({nextSlot, at[r][1], at[r][2]}, k), /*level=*/2);
           }
           return next;
         });
@@ -145,7 +154,7 @@ private:
     });
   }
 
-  KdaRecurrentStepOp op;
+  OpTy op;
   Value nextSlot;          // of the sequence that comes next
   Value decay, query, key; // [K]: exp(g), scaled q, unit k of the current head
 };
@@ -512,6 +521,7 @@ template <typename OpTy, typename Emitter> struct KdaPattern : OpRewritePattern<
 } // namespace
 
 void k3::populateKdaEmitters(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<KdaPattern<KdaRecurrentStepOp, StepEmitter>, KdaPattern<KdaChunkPrepareOp, PrepareEmitter>,
+  patterns.add<KdaPattern<KdaRecurrentStepOp, StepEmitter<KdaRecurrentStepOp>>,
+               KdaPattern<KdaScanOp, StepEmitter<KdaScanOp>>, KdaPattern<KdaChunkPrepareOp, PrepareEmitter>,
                KdaPattern<KdaChunkScanOp, ScanEmitter>>(patterns.getContext(), target);
 }

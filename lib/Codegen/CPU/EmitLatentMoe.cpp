@@ -20,7 +20,8 @@ public:
   GroupedContractEmitter(OpBuilder &b, const TargetModel &target, MoeGroupedContractOp op)
       : v(b, op.getLoc(), target), op(op), matrixCount(op.getUpWeight() ? 2 : 1),
         dot(DotProducts::create(v, cast<MemRefType>(op.getWeight().getType()).getElementType(),
-                                cast<MemRefType>(op.getX().getType()).getShape().back(), matrixCount, op.getBf16X())),
+                                cast<MemRefType>(op.getX().getType()).getShape().back(), matrixCount, op.getBf16X(),
+                                op.getFixedOrder())),
         columns(v, *dot, matrixCount), topK(v.dim(op.getPerm(), 1)) {}
 
   void emit() {

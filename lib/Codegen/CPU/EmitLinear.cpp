@@ -30,8 +30,8 @@ class LinearEmitter {
 public:
   LinearEmitter(OpBuilder &b, const TargetModel &target, LinearOp op)
       : v(b, op.getLoc(), target), sizes(target), x(op.getX()), weight(op.getWeight()), out(op.getOut()),
-        accumulate(op.getAccumulate()), depth(cast<MemRefType>(x.getType()).getDimSize(1)),
-        tile(v, depth, op.getBf16X()) {
+        accumulate(op.getAccumulate()), fixedOrder(op.getFixedOrder()),
+        depth(cast<MemRefType>(x.getType()).getDimSize(1)), tile(v, depth, op.getBf16X(), fixedOrder) {
     blockDepth = kBlock;
     packs = op.getBf16X() && target.avx512Bf16 && depth % (2 * v.lanes()) == 0;
     if (packs) // blocks of one size
@@ -43,20 +43,25 @@ public:
     rowCount = v.dim(out, 1);
     if (packs)
       packed = v.temporary({packedRows, blockDepth}, v.builder().getBF16Type());
+    // Streams take the whole depth at once, blocks add up parts of it.
+    if (fixedOrder)
+      return emitBlocks();
     Value few = v.index(fewTokens);
     v.ifThen(v.compare(arith::CmpIPredicate::ule, tokenCount, few), [&] { emitStreams(); });
-    v.ifThen(v.compare(arith::CmpIPredicate::ugt, tokenCount, few), [&] {
-      if (packs)
-        return emitPacked();
-      if (depth <= kBlock)
-        return emitDepthBlock(v.index(0), v.index(depth));
-      v.loop(v.index(0), v.index(depth), v.index(kBlock), [&](Value start) {
-        emitDepthBlock(start, v.minIndex(v.addIndex(start, v.index(kBlock)), v.index(depth)));
-      });
-    });
+    v.ifThen(v.compare(arith::CmpIPredicate::ugt, tokenCount, few), [&] { emitBlocks(); });
   }
 
 private:
+  void emitBlocks() {
+    if (packs)
+      return emitPacked();
+    if (depth <= kBlock)
+      return emitDepthBlock(v.index(0), v.index(depth));
+    v.loop(v.index(0), v.index(depth), v.index(kBlock), [&](Value start) {
+      emitDepthBlock(start, v.minIndex(v.addIndex(start, v.index(kBlock)), v.index(depth)));
+    });
+  }
+
   static SmallVector<MatrixRow> getRows(const VectorBuilder &v, Value matrix, Value first, int64_t count) {
     SmallVector<MatrixRow> rows;
     for (int64_t i = 0; i < count; ++i)
@@ -159,7 +164,7 @@ private:
   VectorBuilder v;
   DotTileSizes sizes;
   Value x, weight, out;
-  bool accumulate;
+  bool accumulate, fixedOrder;
   int64_t depth, blockDepth;
   /// Input rows are rounded in advance.
   bool packs;

@@ -12,7 +12,8 @@ using namespace mlir::k3;
 static void emitMxContract(OpBuilder &b, const TargetModel &target, MxContractOp op) {
   VectorBuilder v(b, op.getLoc(), target);
   std::unique_ptr<DotProducts> dot =
-      DotProducts::create(v, b.getI8Type(), getStaticNamedDim(op, "k"), /*matrices=*/1, op.getBf16X());
+      DotProducts::create(v, b.getI8Type(), getStaticNamedDim(op, "k"), /*matrices=*/1, op.getBf16X(),
+                          op.getFixedOrder());
   ColumnProducts columns(v, *dot, /*matrices=*/1);
   WeightMatrix matrix{op.getWeight(), op.getScale()};
   Value out = op.getOut();

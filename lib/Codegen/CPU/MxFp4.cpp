@@ -163,7 +163,8 @@ Value MxFp4Decoder::loadScales(const MatrixRow &row, Value line) const {
 /// Bytes that codes are asked for ahead, at least.
 static constexpr int64_t prefetchDistance = 1536;
 
-MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs)
+MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs,
+                                   bool fixedOrder)
     : v(v), decoder(v), depth(depth), rounds(bf16Inputs), pairs(bf16Inputs && v.getTarget().avx512Bf16),
       parts(pairs ? MxFp4Decoder::pairParts : MxFp4Decoder::parts) {
   if (v.getTarget().vectorRegisters >= 32)
@@ -172,6 +173,8 @@ MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_
     tokenBlocks = {4, 2, 1}; // 8 sums, or 2 and as many sums of a line
   // With few input rows, the sums of a line are scaled; with more it is cheaper to scale its weights.
   scaleSumsUpTo = tokenBlocks.front() / 2;
+  if (fixedOrder)
+    llvm::erase_if(tokenBlocks, [&](int64_t block) { return block > scaleSumsUpTo; });
   int64_t lines = llvm::divideCeil(depth, decoder.lineWeights());
   inputs = v.temporary({lines * tokenBlocks.front() * decoder.lineWeights()},
                          pairs ? Type(v.builder().getBF16Type()) : Type());

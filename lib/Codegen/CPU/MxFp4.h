@@ -58,8 +58,8 @@ private:
 class MxFp4DotProducts : public DotProducts {
 public:
   /// `depth` is a multiple of 32. A call takes up to `maxWeights` weight rows. `bf16Inputs`: inputs are rounded to bf16,
-  /// and multiplied as pairs where the target can.
-  MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs);
+  /// and multiplied as pairs where the target can. `fixedOrder`: see DotTile.
+  MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs, bool fixedOrder);
 
   ArrayRef<int64_t> getTokenBlocks() const override { return tokenBlocks; }
   int64_t getWeightRows(int64_t tokens) const override;

@@ -188,9 +188,6 @@ Value VectorBuilder::broadcast(Value scalar) const {
   return vector::BroadcastOp::create(b, loc, vectorType().clone(scalar.getType()), scalar);
 }
 
-Value VectorBuilder::reduceAdd(Value vector) const {
-  return vector::ReductionOp::create(b, loc, vector::CombiningKind::ADD, vector, arith::FastMathFlags::reassoc);
-}
 
 Value VectorBuilder::reduceMax(Value vector) const {
   return vector::ReductionOp::create(b, loc, vector::CombiningKind::MAXNUMF, vector, arith::FastMathFlags::nnan);
@@ -231,6 +228,25 @@ static Value shuffleGroups(OpBuilder &b, Location loc, Value x, Value y, ArrayRe
   return vector::ShuffleOp::create(b, loc, x, y, mask);
 }
 
+/// Adds the groups of four lanes; one sum for each lane of a group is left.
+static Value addGroups(const VectorBuilder &v, Value sums) {
+  for (int64_t size = v.lanes(); size > 4; size /= 2) {
+    auto half = [&](int64_t offset) {
+      return vector::ExtractStridedSliceOp::create(v.builder(), v.getLoc(), sums, ArrayRef<int64_t>{offset},
+                                                   ArrayRef<int64_t>{size / 2}, ArrayRef<int64_t>{1});
+    };
+    sums = v.add(half(0), half(size / 2));
+  }
+  return sums;
+}
+
+/// The order is that of reduceAdd4: a sum has the same bits whichever of the two it goes through.
+Value VectorBuilder::reduceAdd(Value vector) const {
+  Value sums = add(vector, shuffleGroups(b, loc, vector, vector, {2, 3, 0, 1}));
+  sums = add(sums, shuffleGroups(b, loc, sums, sums, {1, 0, 3, 2}));
+  return extract(addGroups(*this, sums), 0);
+}
+
 Value VectorBuilder::reduceAdd4(ArrayRef<Value> vectors) const {
   assert(vectors.size() == 4);
   // Add the halves of every group of four lanes, interleaving pairs of vectors: x0+x2 y0+y2 x1+x3 y1+y3.
@@ -241,14 +257,7 @@ Value VectorBuilder::reduceAdd4(ArrayRef<Value> vectors) const {
   Value sums =
       add(shuffleGroups(b, loc, first, second, {0, 1, 4, 5}), shuffleGroups(b, loc, first, second, {2, 3, 6, 7}));
   // Every group of four lanes now holds one partial sum of each vector.
-  for (int64_t size = lanes(); size > 4; size /= 2) {
-    auto half = [&](int64_t offset) {
-      return vector::ExtractStridedSliceOp::create(b, loc, sums, ArrayRef<int64_t>{offset}, ArrayRef<int64_t>{size / 2},
-                                                   ArrayRef<int64_t>{1});
-    };
-    sums = add(half(0), half(size / 2));
-  }
-  return sums;
+  return addGroups(*this, sums);
 }
 
 SmallVector<Value> VectorBuilder::reduceAddAll(ArrayRef<Value> vectors) const {

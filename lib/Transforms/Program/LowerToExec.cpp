@@ -26,6 +26,7 @@ namespace {
 
 struct Sizes {
   int64_t maxTokens, maxSequences, maxLogitRows;
+  bool exactDecode;
 };
 
 /// Puts dispatches into groups: as early as their dependences allow.
@@ -415,7 +416,8 @@ LogicalResult ProgramLowering::run(ArrayRef<StringAttr> kinds) {
     sizes.maxLogitRows = chooseLogitRows(functions);
   // Decode has one row per sequence; every sequence of a step has at least one row.
   int64_t sequences = std::min(sizes.maxSequences, sizes.maxTokens);
-  int64_t tokens = phase == Phase::decode ? sequences : sizes.maxTokens;
+  bool exact = phase == Phase::decode && sizes.exactDecode;
+  int64_t tokens = phase == Phase::decode && !exact ? sequences : sizes.maxTokens;
   int64_t chunks = *chunkRows ? sequences + (tokens - sequences) / *chunkRows : 0;
   int64_t logitRows = std::min(sizes.maxLogitRows, tokens);
 
@@ -425,7 +427,8 @@ LogicalResult ProgramLowering::run(ArrayRef<StringAttr> kinds) {
                                   PhaseAttr::get(b.getContext(), phase),
                                   b.getStrArrayAttr({"T", "N", "C", "R", "S", "P", "M"}),
                                   b.getDenseI64ArrayAttr({tokens, sequences, chunks, logitRows, 0, 0, 0}),
-                                  b.getI64IntegerAttr(*chunkRows), /*arena_bytes=*/IntegerAttr());
+                                  b.getI64IntegerAttr(*chunkRows), /*arena_bytes=*/IntegerAttr(),
+                                  exact ? b.getUnitAttr() : UnitAttr());
   program.getBody().emplaceBlock();
 
   SmallVector<Attribute> weights, states;
@@ -491,7 +494,7 @@ void LowerToExecPass::runOnOperation() {
   if (failed(kinds))
     return signalPassFailure();
   for (Phase phase : {Phase::prefill, Phase::decode})
-    if (failed(ProgramLowering(module, phase, {maxTokens, maxSequences, maxLogitRows}).run(*kinds)))
+    if (failed(ProgramLowering(module, phase, {maxTokens, maxSequences, maxLogitRows, exact}).run(*kinds)))
       return signalPassFailure();
   for (func::FuncOp function : getPhaseFunctions(module))
     function.erase();

@@ -58,7 +58,8 @@ def LowerToExec : Pass<"k3-lower-to-exec", "::mlir::ModuleOp"> {
     Option<"maxTokens", "max-tokens", "int64_t", "512", "rows of the largest prefill step">,
     Option<"maxSequences", "max-sequences", "int64_t", "16", "sequences of the largest step">,
     Option<"maxLogitRows", "max-logit-rows", "int64_t", "0",
-           "rows of logits of the largest step; 0 = as many as fit 64 MiB, at least 8 and at most 512">];
+           "rows of logits of the largest step; 0 = as many as fit 64 MiB, at least 8 and at most 512">,
+    Option<"exact", "exact", "bool", "false", "decode takes any rows, see k3-fix-order">];
 }
 
 def OutlineExecutable : Pass<"k3-outline-executable", "::mlir::ModuleOp"> {

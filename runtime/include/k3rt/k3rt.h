@@ -77,6 +77,9 @@ typedef struct k3rt_engine_options {
   const char *device;          /* "cpu", or "cuda:0" for the first NVIDIA GPU; NULL = "cpu" */
   int32_t no_graph;            /* GPU, nonzero: decode launches kernel by kernel instead of as a graph (debugging);
                                   results are the same */
+  int32_t deterministic;     /* nonzero: states and logits of a sequence have the same bits whatever shares its steps,
+                                wherever steps, windows or reused prefixes cut it, and on any number of threads. Needs an
+                                artifact of k3-compile --deterministic, else K3RT_UNSUPPORTED; prompts take longer */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 

@@ -28,6 +28,7 @@ static Status engineOptions(const k3rt_engine_options *given,
   options.maxContext = read.max_context;
   options.prefillWindow = read.prefill_window;
   options.poison = read.poison != 0;
+  options.deterministic = read.deterministic != 0;
   options.trapNonFinite = read.trap_nonfinite != 0;
   if (read.trap_folder)
     options.trapFolder = read.trap_folder;

@@ -55,6 +55,12 @@ Status Engine::open(const std::string &path, uint64_t offset,
   for (const auto *program : *index.programs())
     if (program->executable_kind() == executableKind(options.device))
       K3RT_RETURN_IF_ERROR(openPhase(*program));
+  if (chosen.deterministic &&
+      (!decode.present || !decode.program.encoded().exact()))
+    return makeError(K3RT_UNSUPPORTED,
+                     "%s: not made for deterministic runs: compile it with "
+                     "--deterministic",
+                     path.c_str());
   sequences.resize(memory.slots);
   // Steps of sequences of usual lengths allocate nothing.
   constexpr uint64_t usualTokens = 1 << 16;
@@ -198,7 +204,9 @@ Status Engine::openPhase(const schema::Program &encoded) {
   bool isPrefill = encoded.phase() == schema::Phase::Prefill;
   Phase &phase = isPrefill ? prefill : decode;
   phase.present = true;
-  phase.limits.rows = isPrefill ? memory.prefillWindow : encoded.max_tokens();
+  phase.limits.rows = isPrefill || encoded.exact()
+                          ? memory.prefillWindow
+                          : encoded.max_tokens();
   phase.limits.sequences =
       std::min(encoded.max_sequences(), encoded.max_tokens());
   phase.limits.logitRows = encoded.max_logit_rows();

@@ -147,8 +147,11 @@ void Engine::apply() {
 
 /// Prefill takes any rows, so that windows of prompts and single tokens of other
 /// sequences share a run; decode is for when only the latter are left. A row
-/// that starts a sequence may be a prompt of one token, which is prefill.
+/// that starts a sequence may be a prompt of one token, which is prefill. An
+/// exact decode program takes any rows as well.
 Engine::Phase &Engine::nextPhase() {
+  if (chosen.deterministic)
+    return decode;
   bool decodes = decode.present;
   for (const BatchRow &row : rows)
     decodes &= row.remaining() == 0 ||

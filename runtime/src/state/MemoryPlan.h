@@ -25,6 +25,7 @@ struct EngineOptions {
   uint64_t maxContext = 0;
   uint32_t prefillWindow = 0;
   bool poison = false;
+  bool deterministic = false;
   bool trapNonFinite = false;
   std::string trapFolder; ///< empty = no dumps
   bool verifyWeights = false;

@@ -178,6 +178,7 @@ static Json programJson(const Artifact &index, const Program &program) {
       {"max_sequences", program.max_sequences()},
       {"max_logit_rows", program.max_logit_rows()},
       {"chunk_rows", program.chunk_rows()},
+      {"exact", program.exact()},
       {"arena_bytes", program.arena_bytes()},
       {"executable_kind", EnumNameExecutableKind(program.executable_kind())},
       {"buffers", objects(program.buffers(), buffer)},

@@ -31,6 +31,7 @@ k3rt_engine_options engineOptions(const Options &options) {
   result.max_context = options.context;
   result.prefill_window = options.prefillWindow;
   result.poison = options.poison;
+  result.deterministic = options.deterministic;
   result.trap_nonfinite = !options.trapFolder.empty() ||
                           options.command == Command::replay;
   result.trap_folder =

@@ -64,6 +64,7 @@ OptionTable makeTable(Options &o) {
       {"--no-bos", [&o] { o.beginToken = false; }},
       {"--ignore-eos", [&o] { o.ignoreEos = true; }},
       {"--greedy", [&o] { o.sampler.greedy = true; }},
+      {"--deterministic", [&o] { o.deterministic = true; }},
       {"--unordered", [&o] { o.unordered = true; }},
       {"--overwrite", [&o] { o.overwrite = true; }},
       {"--no-think", [&o] { o.chat.thinking = false; }},
@@ -402,6 +403,8 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --max-sequences N       sequences at the same time (batch: 16)\n"
          "  --prefix-cache SIZE     for states of prompts that others begin with (0)\n"
          "  --verify-weights        check the hashes of weights first (embedded or packed)\n"
+         "  --deterministic         the same bits whatever runs at the same time and however prompts\n"
+         "                          are cut (needs k3-compile --deterministic; slower prompts)\n"
          "  --trap-nonfinite DIR    when NaN or infinity comes up, say which kernel wrote it and\n"
          "                          write the step to DIR (slow)\n"
          "  --poison                fill scratch memory with NaN (finds faults, slow)\n"

@@ -47,6 +47,7 @@ struct Options {
   std::string weightsDir;
   bool poison = false;
   bool verifyWeights = false;
+  bool deterministic = false;
   std::string trapFolder; ///< empty = no trap for NaN and infinity
   uint32_t maxSequences = 0; ///< 0: what the command needs
   uint64_t prefixCacheBytes = 0;
