@@ -129,14 +129,16 @@ private:
         for (int64_t term = 0; term < count; ++term)
           terms.emplace_back(ArrayRef(flat).slice(4 * term, 4));
       }
-      Values own(sums.slice(4 * i, 4));
+      // Tensor cores cut sums instead of rounding them: sums of one step are short, and f32 additions join them.
+      Values own(4, g.f32(0));
       // Small terms first.
       for (const Values &term : llvm::reverse(terms))
         for (int64_t half : {0, 2}) {
           Values a = {words[half], words[4 + half], words[half + 1], words[4 + half + 1]};
           own = k3::multiplyStep(g, a, {term[half], term[half + 1]}, own);
         }
-      next.append(own);
+      for (int64_t j = 0; j < 4; ++j)
+        next.push_back(g.add(sums[4 * i + j], own[j]));
     }
     return next;
   }
