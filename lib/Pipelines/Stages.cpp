@@ -6,6 +6,7 @@
 #include "lib/Codegen/Artifact/Passes.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Codegen/GPU/GPUPipeline.h"
+#include "lib/Codegen/GPU/LatentAttention.h"
 #include "lib/Transforms/Passes.h"
 #include "lib/Transforms/Program/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -56,6 +57,13 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
   if (options.exactDecode && !options.gpu)
     manager.addNestedPass<func::FuncOp>(createFixOrder());
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
+  if (options.gpu) {
+    SplitMlaOptions split;
+    split.blocks = GpuTarget().multiprocessors;
+    split.heads = AttentionPlan::exactRows;
+    split.tile = AttentionPlan::tileRows;
+    manager.addNestedPass<func::FuncOp>(createSplitMla(split));
+  }
   if (options.bf16Products)
     manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode && !options.gpu}));
   if (options.bf16Products && options.gpu)

@@ -93,6 +93,108 @@ Vec k3::ref::mlaAttend(View q, View cache, double scale, MlaBatch batch, MlaShap
   return out;
 }
 
+namespace {
+/// A stretch of one sequence's positions that falls into one run.
+struct Part {
+  Index run, sequence, begin, end;
+  bool startsSequence, endsSequence;
+};
+} // namespace
+
+/// Walks over the tiles of all sequences, one after the other, and notes where runs and sequences change.
+static std::vector<Part> dealTiles(IntView lengths, Index tile, Index runs) {
+  Index sequences = lengths.size(), total = 0;
+  for (Index n = 0; n < sequences; ++n)
+    total += (lengths[n] + 1 + tile - 1) / tile;
+  std::vector<Part> parts;
+  Index run = 0, left = total / runs + (total % runs > 0); // tiles that this run still gets
+  for (Index n = 0; n < sequences; ++n) {
+    Index context = lengths[n] + 1;
+    for (Index begin = 0; begin < context; begin += tile) {
+      while (left == 0) {
+        ++run;
+        left = total / runs + (run < total % runs);
+      }
+      --left;
+      Index end = std::min(begin + tile, context);
+      if (!parts.empty() && parts.back().run == run && parts.back().sequence == n)
+        parts.back().end = end;
+      else
+        parts.push_back({run, n, begin, end, begin == 0, false});
+      parts.back().endsSequence = end == context;
+    }
+  }
+  return parts;
+}
+
+AttendParts k3::ref::mlaAttendPartial(View q, View cache, double scale, IntView lengths, IntView pageTable, Index tile,
+                                      Index runs, MlaShape s) {
+  Index width = s.latent + s.rope, sequences = lengths.size();
+  require(q.size() == sequences * s.heads * width, "mlaAttendPartial: q is not [N, H, latent + rope]");
+  require(tile > 0 && runs > 0, "mlaAttendPartial: no tiles or runs");
+  require(sequences == 0 || pageTable.size() % sequences == 0, "mla: the page table is not [N, M]");
+  Index pages = sequences ? pageTable.size() / sequences : 0;
+  AttendParts out{Vec(sequences * s.heads * s.latent, NAN), Vec(runs * 2 * s.heads * s.latent, NAN),
+                  Vec(runs * 2 * s.heads * 2, NAN)};
+  for (const Part &part : dealTiles(lengths, tile, runs))
+    for (Index h = 0; h < s.heads; ++h) {
+      Index n = part.sequence;
+      Vec scores, sum(s.latent);
+      std::vector<View> rows;
+      for (Index p = part.begin; p < part.end; ++p) {
+        require(p / s.page < pages, "mla: position outside the page table");
+        rows.push_back(cache.slice((pageTable[n * pages + p / s.page] * s.page + p % s.page) * width, width));
+        scores.push_back(scale * dot(q.slice((n * s.heads + h) * width, width), rows.back()));
+      }
+      double top = *std::max_element(scores.begin(), scores.end()), total = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        double weight = std::exp(scores[i] - top);
+        total += weight;
+        for (Index j = 0; j < s.latent; ++j)
+          sum[j] += weight * rows[i][j];
+      }
+      bool whole = part.startsSequence && part.endsSequence;
+      Index place = (part.run * 2 + part.startsSequence) * s.heads + h;
+      for (Index j = 0; j < s.latent; ++j)
+        if (whole)
+          out.out[(n * s.heads + h) * s.latent + j] = sum[j] / total;
+        else
+          out.parts[place * s.latent + j] = sum[j];
+      if (!whole) {
+        out.states[place * 2] = top;
+        out.states[place * 2 + 1] = total;
+      }
+    }
+  return out;
+}
+
+void k3::ref::mlaAttendMerge(View parts, View states, IntView lengths, Index tile, Index runs, Vec &out, MlaShape s) {
+  require(parts.size() == runs * 2 * s.heads * s.latent, "mlaAttendMerge: parts are not [R, 2, H, latent]");
+  require(states.size() == runs * 2 * s.heads * 2, "mlaAttendMerge: states are not [R, 2, H, 2]");
+  std::vector<Part> all = dealTiles(lengths, tile, runs);
+  for (Index n = 0; n < lengths.size(); ++n)
+    for (Index h = 0; h < s.heads; ++h) {
+      std::vector<Index> places;
+      for (const Part &part : all)
+        if (part.sequence == n && !(part.startsSequence && part.endsSequence))
+          places.push_back((part.run * 2 + part.startsSequence) * s.heads + h);
+      if (places.empty())
+        continue;
+      double top = -INFINITY, total = 0;
+      for (Index place : places)
+        top = std::max(top, states[place * 2]);
+      Vec sum(s.latent);
+      for (Index place : places) {
+        double factor = std::exp(states[place * 2] - top);
+        total += factor * states[place * 2 + 1];
+        for (Index j = 0; j < s.latent; ++j)
+          sum[j] += factor * parts[place * s.latent + j];
+      }
+      for (Index j = 0; j < s.latent; ++j)
+        out[(n * s.heads + h) * s.latent + j] = sum[j] / total;
+    }
+}
+
 Vec k3::ref::mlaExpand(View x, View kvB, MlaShape s) {
   require(x.size() == s.tokens * s.heads * s.latent, "mlaExpand: x is not [T, H, latent]");
   require(kvB.size() == s.heads * (s.nope + s.value) * s.latent, "mlaExpand: kvB is not [H, nope + value, latent]");

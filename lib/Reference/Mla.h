@@ -41,6 +41,23 @@ Vec mlaAbsorb(View q, View kvB, MlaShape shape);
 /// q [T,H,latent+rope] -> [T,H,latent].
 Vec mlaAttend(View q, View cache, double scale, MlaBatch batch, MlaShape shape);
 
+/// What k3.mla.attend_partial leaves; undefined elements are NaN.
+struct AttendParts {
+  Vec out;    ///< [N,H,latent] of the sequences that are done
+  Vec parts;  ///< [R,2,H,latent]
+  Vec states; ///< [R,2,H,2] largest score, sum of exp(score - largest)
+};
+
+/// Attention of one row per sequence, by parts (k3.mla.attend_partial): N = T, and row n sees lengths[n] + 1 positions in
+/// tiles of `tile`. The tiles of all sequences go to `runs` runs in order, total / runs to each and one more to the first
+/// total % runs. Parts of a sequence in several runs: kind 1 where it begins, 0 elsewhere.
+///   parts[r,i,h,:] = sum_s exp(score_s - m) row_s[:latent],  states[r,i,h] = m, sum_s exp(score_s - m)
+AttendParts mlaAttendPartial(View q, View cache, double scale, IntView lengths, IntView pageTable, Index tile, Index runs,
+                             MlaShape shape);
+
+/// Joins the parts of a sequence (k3.mla.attend_merge); `out` [N,H,latent] of the others stays.
+void mlaAttendMerge(View parts, View states, IntView lengths, Index tile, Index runs, Vec &out, MlaShape shape);
+
 /// Attention output from latent space (k3.mla.expand): out[t,h,:] = kvB[h,nope:,:] x[t,h,:]. x [T,H,latent] ->
 /// [T,H,value].
 Vec mlaExpand(View x, View kvB, MlaShape shape);

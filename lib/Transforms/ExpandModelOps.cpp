@@ -268,7 +268,8 @@ SmallVector<Value> Expander::expand(MlaAttentionOp op) {
                 .getResult(0);
   Value attended = empty({heads, latent});
   attended = MlaAttendOp::create(b, at("attend"), attended.getType(), queries, cache, sequences.cu, sequences.lengths,
-                                 sequences.pageTable, attended, op.getScaleAttr(), KernelConfigAttr())
+                                 sequences.pageTable, attended, op.getScaleAttr(), KernelConfigAttr(),
+                                 /*bf16_x=*/UnitAttr())
                  .getResult(0);
   Value out = empty({heads, static_cast<int64_t>(op.getValueDim())});
   out = MlaExpandOp::create(b, at("expand"), out.getType(), attended, kvB, out, nope, KernelConfigAttr()).getResult(0);

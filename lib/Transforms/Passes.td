@@ -64,10 +64,10 @@ def FuseMoe : Pass<"k3-fuse-moe", "::mlir::func::FuncOp"> {
 def RoundInputs : Pass<"k3-round-inputs", "::mlir::func::FuncOp"> {
   let summary = "round the inputs of prefill's products to bf16";
   let description = [{
-    Sets `bf16_x` on every `k3.linear`, `k3.mx.contract` and `k3.latent_moe.grouped_contract` with bf16 or MXFP4 weights in
-    prefill functions, but not on the router's. Prefill is bound by arithmetic, and bf16 products run at twice the rate;
-    decoding one sequence is bound by memory and stays as it is. With `decode` it does the same there, because many
-    sequences are bound by arithmetic again.
+    Sets `bf16_x` on every `k3.linear`, `k3.mx.contract` and `k3.latent_moe.grouped_contract` with bf16 or MXFP4 weights and
+    on every `k3.mla.attend` with a bf16 cache in prefill functions, but not on the router's product. Prefill is bound by
+    arithmetic, and bf16 products run at twice the rate; decoding one sequence is bound by memory and stays as it is. With
+    `decode` it does the same there, because many sequences are bound by arithmetic again.
   }];
   let options = [Option<"decode", "decode", "bool", "false", "in decode functions as well">];
 }
@@ -159,6 +159,19 @@ def LowerKdaDecode : Pass<"k3-lower-kda-decode", "::mlir::func::FuncOp"> {
     In functions of phase decode row n is sequence n, so `k3.kda.scan` becomes `k3.kda.recurrent_step`: one read and one
     write of each state. A scan with `fixed_order` takes any number of rows and stays.
   }];
+}
+
+def SplitMla : Pass<"k3-split-mla", "::mlir::func::FuncOp"> {
+  let summary = "decode on a GPU: attention by parts of the context";
+  let description = [{
+    In functions of phase decode `k3.mla.attend` on a bf16 cache becomes `k3.mla.attend_partial`, which deals the cache rows
+    of all sequences to as many runs as the device has room for, and `k3.mla.attend_merge`: one long sequence, or a few,
+    would leave most of a GPU idle. A block works on `heads` heads of a run, so there are `blocks` by their number of runs.
+  }];
+  let options = [Option<"blocks", "blocks", "int64_t", "132", "blocks that run side by side">,
+                 Option<"heads", "heads", "int64_t", "16", "heads that a block has">,
+                 Option<"tile", "tile", "int64_t", "32", "cache rows of a tile">];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
 }
 
 //===----------------------------------------------------------------------===//

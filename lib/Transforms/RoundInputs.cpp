@@ -38,6 +38,8 @@ struct RoundInputsPass : k3::impl::RoundInputsBase<RoundInputsPass> {
         experts.setBf16X(true);
       if (auto packed = dyn_cast<MxContractOp>(op))
         packed.setBf16X(true);
+      if (auto attend = dyn_cast<MlaAttendOp>(op); attend && isExactInBf16(attend.getCache()))
+        attend.setBf16X(true);
     });
   }
 };

@@ -2,8 +2,8 @@
 # Every GPU test and benchmark in one go, on a machine with a GPU and its driver only.
 #   scripts/gpu/check.sh FOLDER [REPORT.json] [STEP...]
 # FOLDER is what pack.sh made, or the archive of it, which is unpacked beside itself. Writes one JSON report (default:
-# FOLDER/report.json) and the logs to FOLDER/logs; a step that fails or takes too long does not stop the others. STEPs: only
-# those. Exit code 0 if all passed.
+# FOLDER/report.json) and the logs to FOLDER/logs; a step that fails or takes too long does not stop the others, and all of
+# them together take no longer than 8 minutes (K3_CHECK_SECONDS). STEPs: only those. Exit code 0 if all passed.
 set -uo pipefail
 folder=${1:?"usage: check.sh FOLDER [REPORT.json] [STEP...]"}
 if [ -f "$folder" ]; then
@@ -19,20 +19,23 @@ bin=$folder/bin logs=$folder/logs
 golden=$root/test/golden
 if [ -d "$folder/golden" ]; then golden=$folder/golden; fi
 mkdir -p "$logs"
+export logs
 chmod +x "$bin"/* 2>/dev/null
 steps=() failed=0
 
 # quote: standard input as a JSON string.
 quote() { tr -d '\000-\010\013-\037' | sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/\t/\\t/g' | awk 'BEGIN { printf "\"" } { printf "%s%s", (NR > 1 ? "\\n" : ""), $0 } END { printf "\"" }'; }
 
-# step NAME SECONDS COMMAND...: what the command leaves in logs/NAME.json is the step's result.
+# step NAME SECONDS COMMAND...: what the command, a program or a function, leaves in logs/NAME.json is the step's result.
+SECONDS=0
 step() {
-  local name=$1 limit=$2 start status seconds result=null
+  local name=$1 limit=$2 start status seconds result=null left=$((${K3_CHECK_SECONDS:-470} - SECONDS))
   shift 2
+  if [ $left -lt "$limit" ]; then limit=$((left > 1 ? left : 1)); fi
   if [ "$wanted" != "  " ] && [[ $wanted != *" $name "* ]]; then return; fi
   rm -f "$logs/$name.json"
   start=$(date +%s.%N)
-  timeout -k 5 "$limit" "$@" >"$logs/$name.log" 2>&1 </dev/null
+  timeout -k 5 "$limit" bash -c '"$@"' step "$@" >"$logs/$name.log" 2>&1 </dev/null
   status=$?
   seconds=$(awk -v a="$start" -v b="$(date +%s.%N)" 'BEGIN { printf "%.2f", b - a }')
   if [ -s "$logs/$name.json" ]; then result=$(cat "$logs/$name.json"); fi
@@ -41,8 +44,6 @@ step() {
   if [ $status -ne 0 ]; then tail -n 5 "$logs/$name.log" | sed 's/^/    /'; fi
   steps+=("{\"name\": \"$name\", \"status\": $status, \"timed_out\": $([ $status -eq 124 ] || [ $status -eq 137 ] && echo true || echo false), \"seconds\": $seconds, \"output\": $(tail -n 40 "$logs/$name.log" | quote), \"result\": $result}")
 }
-
-player() { "$bin/k3-gpu-player" "$@"; }
 
 # --- the device ---
 step device 20 nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem,temperature.gpu,power.draw --format=csv
@@ -54,9 +55,77 @@ if [ -s "$bin/toy-kernels.cubin" ]; then
 fi
 
 # --- kernels: every op against lib/Reference, by emitter and by decomposition ---
-step kernels 120 "$bin/k3-gpu-player" "$folder/cases/kernels.json" --json="$logs/kernels.json" --no-measure
-step sizes 90 "$bin/k3-gpu-player" "$folder/cases/sizes.json" --filter=Huge --filter=Batches --repeats=4 --json="$logs/sizes.json"
-step speed 120 "$bin/k3-gpu-player" "$folder/cases/sizes.json" --filter=Limits --filter=Speed --repeats=4 --json="$logs/speed.json"
+cases=$folder/cases
+step kernels 120 "$bin/k3-gpu-player" "$cases/kernels.json" --json="$logs/kernels.json" --no-measure
+step sizes 90 "$bin/k3-gpu-player" "$cases/sizes.json" --filter=Huge --filter=Batches --repeats=4 --json="$logs/sizes.json"
+step speed 120 "$bin/k3-gpu-player" "$cases/sizes.json" --filter=Limits --filter=Speed --repeats=4 --json="$logs/speed.json"
+
+# --- models: golden values; then graphs, poison, repetition, batches and exchange with the CPU ---
+# json NAME COMMAND...: standard output is the result.
+json() {
+  local name=$1
+  shift
+  "$@" >"$logs/$name.json"
+}
+export -f json
+verify() { # NAME ARTIFACT GOLDEN [options]
+  step "verify-$1" 60 json "verify-$1" "$bin/k3-run" verify "$folder/artifacts/$2.k3a" --golden "$golden/$3.safetensors" \
+    --device cuda:0 --json "${@:4}"
+}
+exact=(--logit-tolerance 1e-3 --layer-tolerance 1e-4 --state-tolerance 1e-3 --router-margin 1e-4 --loss-tolerance 1e-4)
+for model in k3-nano kimi-linear-nano; do
+  verify $model $model $model "${exact[@]}"
+  verify $model-bf16 $model-bf16 $model --activations bf16
+  step model-$model 90 "$bin/k3-gpu-model" "$folder/artifacts/$model.k3a" --json="$logs/model-$model.json"
+  step model-$model-bf16 90 "$bin/k3-gpu-model" "$folder/artifacts/$model-bf16.k3a" --tolerance=0.2 --repeats=10 \
+    --json="$logs/model-$model-bf16.json"
+  step text-$model 30 json text-$model "$bin/k3-run" "$folder/artifacts/$model.k3a" --prompt "Once upon a time" --greedy \
+    --max-tokens 64 --device cuda:0 --json
+done
+
+# --- bad situations: one line, exit code 1 ---
+# refused NAME TEXT COMMAND...: the command fails with one line that has TEXT in it.
+refused() {
+  local name=$1 text=$2
+  shift 2
+  step "refused-$name" 30 refuses "$text" "$@"
+}
+refuses() {
+  local text=$1 status output
+  shift
+  output=$("$@" 2>&1 >/dev/null)
+  status=$?
+  echo "exit code $status: $output"
+  [ $status -eq 1 ] && [ "$(wc -l <<<"$output")" -eq 1 ] && [[ $output == *"$text"* ]]
+}
+export -f refuses
+one=$folder/artifacts/k3-nano.k3a
+refused device cuda:63 "$bin/k3-run" "$one" --prompt x --device cuda:63
+refused no-code nvidia "$bin/k3-run" "$folder/artifacts/cpu-only.k3a" --prompt x --device cuda:0
+refused memory memory "$bin/k3-run" "$one" --prompt x --device cuda:0 --memory-limit 1M
+mkdir -p "$logs/empty"
+printf 'not a driver' >"$logs/empty/libcuda.so.1"
+refused driver driver env LD_LIBRARY_PATH="$logs/empty" "$bin/k3-run" "$one" --prompt x --device cuda:0
+
+# --- sanitizers, where they are: a few tokens of each model, and the smallest cases of every op ---
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
+if [ -n "$sanitizer" ]; then
+  for tool in memcheck racecheck; do
+    for model in k3-nano kimi-linear-nano; do
+      step $tool-$model 60 "$sanitizer" --tool $tool --error-exitcode 1 "$bin/k3-run" "$folder/artifacts/$model.k3a" \
+        --prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph
+    done
+  done
+  step memcheck-kernels 60 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
+    --exact-memory --in-process --seconds=45 --json="$logs/memcheck-kernels.json"
+else
+  echo "no compute-sanitizer here"
+fi
+
+# --- the runtime's own benchmarks ---
+for model in k3-nano kimi-linear-nano; do
+  step bench-$model 40 json bench-$model "$bin/k3-bench" "$folder/artifacts/$model.k3a" --device cuda:0 --json
+done
 
 {
   printf '{"failed": %d, "steps": [\n' "$failed"

@@ -21,7 +21,7 @@ rm -rf "$folder" "$folder.tar.xz"
 mkdir -p "$folder/bin" "$folder/cases" "$folder/artifacts"
 
 strip=$(command -v llvm-strip-22 || command -v strip)
-for tool in k3-gpu-player k3-run k3-inspect k3-bench; do
+for tool in k3-gpu-player k3-gpu-model k3-run k3-inspect k3-bench; do
   "$strip" -o "$folder/bin/$tool" "$bin/$tool"
 done
 
@@ -52,11 +52,13 @@ if [ $whole = yes ]; then
   cp test/golden/* "$folder/golden"
   models=$folder/models
 fi
+# The other machine has another processor: any with AVX2.
+cpu=x86-64-v3
 for model in k3-nano kimi-linear-nano; do
-  compile $model "$models/$model" --target=host,nvidia-sm90a --weights=reference
-  compile $model-bf16 "$models/$model" --target=nvidia-sm90a --weights=reference --products=bf16
-  compile $model-host "$models/$model" --target=host --weights=reference
+  compile $model "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference
+  compile $model-bf16 "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16 --cache-dtype=bf16
 done
+compile cpu-only "$models/kimi-linear-nano" --target=$cpu --weights=reference
 tar -cJf "$folder.tar.xz" -C "$folder" .
 du -h "$folder.tar.xz"
 exit $incomplete

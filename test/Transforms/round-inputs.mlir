@@ -32,6 +32,20 @@ func.func @prefill_packed(%x: tensor<?x32xf32>, %w: tensor<16x16xi8>, %s: tensor
   return %0, %1 : tensor<?x16xf32>, tensor<?x2x16xf32>
 }
 
+// Attention to a bf16 cache, not to one of f32.
+// CHECK-LABEL: func.func @prefill_attend
+func.func @prefill_attend(%q: tensor<?x2x12xf32>, %c: tensor<?x16x12xbf16>, %f: tensor<?x16x12xf32>, %cu: tensor<?xi32>, %n: tensor<?xi32>,
+                          %t: tensor<?x?xi32>, %a: tensor<?x2x8xf32>, %b: tensor<?x2x8xf32>) -> (tensor<?x2x8xf32>, tensor<?x2x8xf32>)
+    attributes {k3.phase = #k3.phase<prefill>} {
+  // CHECK: k3.mla.attend {{.*}}{bf16_x, scale = 3.000000e-01 : f64}
+  %0 = k3.mla.attend ins(%q, %c, %cu, %n, %t : tensor<?x2x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%a : tensor<?x2x8xf32>) {scale = 0.3 : f64} -> tensor<?x2x8xf32>
+  // CHECK: k3.mla.attend {{.*}}{scale = 3.000000e-01 : f64}
+  %1 = k3.mla.attend ins(%q, %f, %cu, %n, %t : tensor<?x2x12xf32>, tensor<?x16x12xf32>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%b : tensor<?x2x8xf32>) {scale = 0.3 : f64} -> tensor<?x2x8xf32>
+  return %0, %1 : tensor<?x2x8xf32>, tensor<?x2x8xf32>
+}
+
 // Decoding stays as it is.
 // CHECK-LABEL: func.func @decode_layer
 // CHECK-NOT: bf16_x

@@ -11,6 +11,7 @@
 #include "test/gpu/Player.h"
 #include "test/gpu/Report.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -19,6 +20,7 @@
 #include <fstream>
 #include <iostream>
 #include <poll.h>
+#include <random>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +40,7 @@ Runs the kernels of case files on a GPU and checks their results.
   --exact-memory      every argument in memory of its own, of exactly its size, one run: for a memory checker
   --in-process        no child process
   --case-seconds=N    longest time for one case (60)
+  --seconds=N         start no case after this time, but take an even choice of all of them (no limit)
   --list              print the tests
 Exit code: 0 all passed, 1 something failed, 2 the arguments or files are wrong.
 )";
@@ -45,7 +48,7 @@ Exit code: 0 all passed, 1 something failed, 2 the arguments or files are wrong.
 struct Options {
   std::vector<std::string> files, filters;
   std::string report;
-  int device = 0, caseSeconds = 60;
+  int device = 0, caseSeconds = 60, seconds = 0;
   bool inProcess = false, list = false;
   PlayOptions play;
 };
@@ -81,6 +84,8 @@ Options parse(int argc, char **argv) {
       options.play.repeats = number();
     else if (argument == "--case-seconds")
       options.caseSeconds = number();
+    else if (argument == "--seconds")
+      options.seconds = number();
     else if (argument == "--no-measure")
       options.play.measure = false;
     else if (argument == "--exact-memory")
@@ -119,6 +124,8 @@ public:
           if (isWanted(sets[i].cases[j].test))
             tasks.push_back({i, j, v});
     }
+    if (options.seconds > 0) // so that what time does not reach is some of everything
+      std::shuffle(tasks.begin(), tasks.end(), std::mt19937(1));
   }
 
   int run() {
@@ -130,7 +137,7 @@ public:
     if (options.inProcess) {
       play(0, [&](const json &message) { take(message); });
     } else {
-      for (std::size_t first = 0; first < tasks.size();)
+      for (std::size_t first = 0; first < tasks.size() && !isOver();)
         first = supervise(first);
     }
     json report = makeReport(device, std::move(results));
@@ -151,6 +158,10 @@ private:
         return true;
     return options.filters.empty();
   }
+  bool isOver() const {
+    std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    return options.seconds > 0 && spent.count() > options.seconds;
+  }
   const Case &caseOf(const Task &task) const { return sets[task.set].cases[task.number]; }
   const Kernel &kernelOf(const Task &task) const {
     return sets[task.set].kernels[caseOf(task).variants[task.variant].kernel];
@@ -169,7 +180,7 @@ private:
     std::vector<std::unique_ptr<Player>> players;
     for (const CaseSet &set : sets)
       players.push_back(std::make_unique<Player>(*gpu, set, options.play));
-    for (std::size_t i = first; i < tasks.size(); ++i) {
+    for (std::size_t i = first; i < tasks.size() && !isOver(); ++i) {
       const Task &task = tasks[i];
       tell({{"begin", i}});
       PlayResult result;
@@ -255,12 +266,13 @@ private:
       const Case &c = caseOf(tasks[playing]);
       results.push_back(describe(c, kernelOf(tasks[playing]), c.variants[tasks[playing].variant], result));
       next = playing + 1;
-    } else if (next == first) {
+    } else if (next == first && !isOver()) {
       refuse("a child process ended before it played anything");
     }
     return next;
   }
 
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   Options options;
   std::vector<CaseSet> sets;
   std::vector<Task> tasks;

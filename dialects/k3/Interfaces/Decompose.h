@@ -40,6 +40,8 @@ Decomposed decompose(MoeCombineOp op, TensorBuilder &b);
 Decomposed decompose(MlaAppendOp op, TensorBuilder &b);
 Decomposed decompose(MlaAbsorbOp op, TensorBuilder &b);
 Decomposed decompose(MlaAttendOp op, TensorBuilder &b);
+Decomposed decompose(MlaAttendPartialOp op, TensorBuilder &b);
+Decomposed decompose(MlaAttendMergeOp op, TensorBuilder &b);
 Decomposed decompose(MlaExpandOp op, TensorBuilder &b);
 
 //===--- shared pieces ---===//

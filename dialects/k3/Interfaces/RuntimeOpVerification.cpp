@@ -126,13 +126,14 @@ public:
     });
   }
 
-  /// Lengths are not negative, and the pages of every position up to the sequence's last row of this step exist.
+  /// Lengths are not negative, and the pages of every position up to the sequence's last row of this step exist. Without
+  /// `cu` every sequence has one row.
   void pages(Value cu, Value lengths, Value pageTable) {
     Value zero = index(0), one = index(1), page = dim("page");
     forEach(zero, dim("N"), [&](Value n) {
       Value length = load(lengths, n);
       assertThat(arith::CmpIPredicate::sge, length, zero, "'lengths' >= 0");
-      Value rows = arith::SubIOp::create(*this, load(cu, add(n, one)), load(cu, n));
+      Value rows = cu ? arith::SubIOp::create(*this, load(cu, add(n, one)), load(cu, n)).getResult() : one;
       Value used = createOrFold<arith::CeilDivUIOp>(add(length, rows), page);
       assertThat(arith::CmpIPredicate::sle, used, dim("M"), "'page_table' with a page for every position");
       forEach(zero, used,
@@ -216,6 +217,8 @@ static void check(MlaAttendOp op, Checks &c) {
   c.boundaries("cu", op.getCu(), "N", c.dim("T"), "T");
   c.pages(op.getCu(), op.getLengths(), op.getPageTable());
 }
+
+static void check(MlaAttendPartialOp op, Checks &c) { c.pages(Value(), op.getLengths(), op.getPageTable()); }
 
 namespace {
 template <typename OpTy>

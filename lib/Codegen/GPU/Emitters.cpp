@@ -64,6 +64,8 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
       emitterOf<MxContractOp, configureExperts<MxContractOp>, emitExperts<MxContractOp>>(),
       emitterOf<MoeGroupedContractOp, configureExperts<MoeGroupedContractOp>, emitExperts<MoeGroupedContractOp>>(),
+      emitterOf<MlaAttendPartialOp, configureMlaAttendPartial, emitMlaAttendPartial>(),
+      emitterOf<MlaAttendMergeOp, configureMlaAttendMerge, emitMlaAttendMerge>(),
   };
   return emitters;
 }

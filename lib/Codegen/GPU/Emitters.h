@@ -67,6 +67,11 @@ std::optional<int64_t> getBinding(Value tensor);
 //===--- EmitMlaAttend.cpp ---===//
 std::optional<GpuLaunch> configureMlaAttend(MlaAttendOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitMlaAttend(OpBuilder &b, MlaAttendOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureMlaAttendPartial(MlaAttendPartialOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMlaAttendPartial(OpBuilder &b, MlaAttendPartialOp op, KernelConfigAttr config,
+                                   const GpuTarget &target);
+std::optional<GpuLaunch> configureMlaAttendMerge(MlaAttendMergeOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitMlaAttendMerge(OpBuilder &b, MlaAttendMergeOp op, KernelConfigAttr config, const GpuTarget &target);
 
 //===--- EmitNorm.cpp ---===//
 std::optional<GpuLaunch> configureRmsNorm(RmsNormOp op, Phase phase, const GpuTarget &target);

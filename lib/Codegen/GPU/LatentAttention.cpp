@@ -25,7 +25,7 @@ std::optional<AttentionPlan> AttentionPlan::make(int64_t heads, int64_t width, i
     return std::nullopt;
   AttentionPlan plan;
   plan.terms = rounded ? 1 : exactTerms;
-  plan.rows = rounded ? 32 : 16; // as the registers and shared memory allow for the widest models
+  plan.rows = rounded ? roundedRows : exactRows;
   plan.heads = std::min(heads, plan.rows);
   plan.tokens = oneToken ? 1 : plan.rows / plan.heads;
   plan.width = width;
@@ -231,39 +231,44 @@ void LatentAttention::computeWeights(Value tile, Value rowLimit, State &state) {
 }
 
 void LatentAttention::addValues(Value stage, State &state) {
-  // sums[(m * 2 pairs + block) * 4 ...]: rows of step m, columns of the block.
+  // sums[(m * 2 pairs + block) * 4 ...]: rows of step m, columns of the block. Tensor cores cut what does not fit into
+  // a sum: where weights are exact they add up one tile only, and the tiles are added by instructions that round.
   int64_t blocks = 2 * pairs();
+  bool isExact = plan.terms > 1;
   Value correction = at(plan.correctionOffset, g.mul(g.add(g.mul(group, plan.rows), g.div(lane, 4)), 4));
+  SmallVector<Value> factors; // [m, half]
   for (int64_t m = 0; m < steps(); ++m)
-    for (int64_t half = 0; half < 2; ++half) {
-      Value factor = g.loadRaw(g.advance(correction, 16 * m + 8 * half, g.f32()), g.f32());
-      for (int64_t block = 0; block < blocks; ++block)
-        for (int64_t i = 0; i < 2; ++i) {
-          Value &sum = state.sums[(m * blocks + block) * 4 + 2 * half + i];
-          sum = g.mul(sum, factor);
-        }
-    }
+    for (int64_t half = 0; half < 2; ++half)
+      factors.push_back(g.loadRaw(g.advance(correction, 16 * m + 8 * half, g.f32()), g.f32()));
   Value weightRow = g.add(g.mul(group, plan.terms * plan.rows), g.rem(lane, 16));
   Value weight = g.add(g.mul(weightRow, AttentionPlan::weightPitch), g.mul(g.div(lane, 16), 16));
   Value valueRow = g.rem(lane, 16), valueColumn = g.add(g.mul(warp, plan.latent / 4), g.mul(g.div(lane, 16), 8));
   Value value = g.add(stage, g.add(g.mul(valueRow, plan.rowPitch()), g.mul(valueColumn, 2)));
-  for (int64_t k = 0; k < AttentionPlan::tileRows; k += 16) {
-    SmallVector<SmallVector<Value>> weights; // [term, m]
+  SmallVector<SmallVector<Value>> weights; // [k, term, m]
+  for (int64_t k = 0; k < AttentionPlan::tileRows; k += 16)
     for (int64_t term = 0; term < plan.terms; ++term)
       for (int64_t m = 0; m < steps(); ++m)
         weights.push_back(loadMatrices(
             g, at(plan.weightOffset + (term * plan.rows + 16 * m) * AttentionPlan::weightPitch + k * 2, weight), 4));
-    for (int64_t pair = 0; pair < pairs(); ++pair) {
-      SmallVector<Value> two = loadMatrices(g, g.shared(g.add(value, k * plan.rowPitch() + pair * 32)), 4,
-                                            /*transposed=*/true);
+  for (int64_t pair = 0; pair < pairs(); ++pair) {
+    SmallVector<SmallVector<Value>> tile(steps() * 2, SmallVector<Value>(4)); // [m, block of the pair]
+    auto forEachSum = [&](function_ref<void(Value & sum, Value factor, Value & inTile)> body) {
+      for (int64_t m = 0; m < steps(); ++m)
+        for (int64_t i = 0; i < 2; ++i)
+          for (int64_t j = 0; j < 4; ++j)
+            body(state.sums[(m * blocks + 2 * pair + i) * 4 + j], factors[2 * m + j / 2], tile[2 * m + i][j]);
+    };
+    forEachSum([&](Value &sum, Value factor, Value &inTile) { inTile = isExact ? g.f32(0) : g.mul(sum, factor); });
+    for (int64_t k = 0; k < AttentionPlan::tileRows / 16; ++k) {
+      SmallVector<Value> two =
+          loadMatrices(g, g.shared(g.add(value, 16 * k * plan.rowPitch() + pair * 32)), 4, /*transposed=*/true);
       for (int64_t term = plan.terms; term-- > 0;)
         for (int64_t m = 0; m < steps(); ++m)
-          for (int64_t i = 0; i < 2; ++i) {
-            MutableArrayRef<Value> sums = MutableArrayRef<Value>(state.sums).slice((m * blocks + 2 * pair + i) * 4, 4);
-            llvm::copy(multiplyStep(g, weights[term * steps() + m], ArrayRef<Value>(two).slice(2 * i, 2), sums),
-                       sums.begin());
-          }
+          for (int64_t i = 0; i < 2; ++i)
+            tile[2 * m + i] = multiplyStep(g, weights[(k * plan.terms + term) * steps() + m],
+                                           ArrayRef<Value>(two).slice(2 * i, 2), tile[2 * m + i]);
     }
+    forEachSum([&](Value &sum, Value factor, Value &inTile) { sum = isExact ? g.fma(sum, factor, inTile) : inTile; });
   }
 }
 

@@ -31,6 +31,8 @@ namespace mlir::k3 {
 struct AttentionPlan {
   static constexpr int64_t tileRows = 32, groups = 2, groupWarps = 4, groupThreads = 128, stages = 2;
   static constexpr int64_t threads = groups * groupThreads;
+  /// Query rows of a block, exact and rounded: as registers and shared memory allow for the widest models.
+  static constexpr int64_t exactRows = 16, roundedRows = 32;
 
   /// Query rows of a block, for `tokens` tokens times `heads` heads (rows past that are idle).
   int64_t rows = 0, heads = 0, tokens = 0;

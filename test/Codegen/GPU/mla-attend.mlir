@@ -57,6 +57,57 @@ func.func private @step(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %c
   return %0 : tensor<?x3x64xf32>
 }
 
+// Rounded inputs: one term, and room for twice the heads.
+// CONFIG-LABEL: @rounded
+// CONFIG: strategy = "rows", grid = [T / 1, H / 32]
+// CHECK-LABEL: .entry rounded(
+// CHECK-COUNT-72: mma.sync
+// CHECK: ex2.approx
+// CHECK-COUNT-64: mma.sync
+// CHECK-NOT: mma.sync
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @rounded(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
+                           %table: tensor<?x?xi32>, %out: tensor<?x32x512xf32>) -> tensor<?x32x512xf32>
+    attributes {k3.kernel, k3.phase = #k3.phase<prefill>} {
+  %0 = k3.mla.attend ins(%q, %cache, %cu, %lengths, %table
+      : tensor<?x32x576xf32>, tensor<?x64x576xbf16>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%out : tensor<?x32x512xf32>) {scale = 0.07 : f64, bf16_x} -> tensor<?x32x512xf32>
+  return %0 : tensor<?x32x512xf32>
+}
+
+// Decoding by parts: blocks with the same run beside each other.
+// CONFIG-LABEL: @partial
+// CONFIG: strategy = "runs", grid = [H / 16, R / 1], threads = 256
+// CHECK-LABEL: .entry partial(
+// CHECK: cp.async.bulk
+// CHECK: mma.sync
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @partial(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>, %lengths: tensor<?xi32>, %table: tensor<?x?xi32>,
+                           %out: tensor<?x32x512xf32>, %parts: tensor<66x2x32x512xf32>, %states: tensor<66x2x32x2xf32>)
+    -> (tensor<?x32x512xf32>, tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>) attributes {k3.kernel} {
+  %0:3 = k3.mla.attend_partial ins(%q, %cache, %lengths, %table
+      : tensor<?x32x576xf32>, tensor<?x64x576xbf16>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%out, %parts, %states : tensor<?x32x512xf32>, tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>)
+      {scale = 0.07 : f64, tile = 32 : i64} -> tensor<?x32x512xf32>, tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>
+  return %0#0, %0#1, %0#2 : tensor<?x32x512xf32>, tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>
+}
+
+// CONFIG-LABEL: @merge
+// CONFIG: strategy = "columns", grid = [N / 1, H / 1, l / 128], threads = 256
+// CHECK-LABEL: .entry merge(
+// CHECK: ld.global.nc.v4
+// CHECK: st.global.v4
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @merge(%parts: tensor<66x2x32x512xf32>, %states: tensor<66x2x32x2xf32>, %lengths: tensor<?xi32>,
+                         %out: tensor<?x32x512xf32>) -> tensor<?x32x512xf32> attributes {k3.kernel} {
+  %0 = k3.mla.attend_merge ins(%parts, %states, %lengths : tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>, tensor<?xi32>)
+      outs(%out : tensor<?x32x512xf32>) {tile = 32 : i64} -> tensor<?x32x512xf32>
+  return %0 : tensor<?x32x512xf32>
+}
+
 // Tensor cores do not take f32: decomposed.
 // CONFIG-LABEL: @f32_cache
 // CONFIG: strategy = "generic"

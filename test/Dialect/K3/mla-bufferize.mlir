@@ -29,6 +29,18 @@
 // TILED-LABEL: func.func @attend(
 // TILED: k3.mla.attend ins(
 
+// CHECK-LABEL: func.func @attend_partial(
+// CHECK: k3.mla.attend_partial ins(%{{.*}} outs(%arg
+// PARTS-LABEL: func.func @attend_partial(
+// TILED-LABEL: func.func @attend_partial(
+// TILED: k3.mla.attend_partial ins(
+
+// CHECK-LABEL: func.func @attend_merge(
+// CHECK: k3.mla.attend_merge ins(%{{.*}} outs(%arg
+// PARTS-LABEL: func.func @attend_merge(
+// TILED-LABEL: func.func @attend_merge(
+// TILED: k3.mla.attend_merge ins(
+
 // CHECK-LABEL: func.func @expand(
 // CHECK: k3.mla.expand ins(%{{.*}} outs(%arg
 // PARTS-LABEL: func.func @expand(

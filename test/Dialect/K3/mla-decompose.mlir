@@ -18,6 +18,16 @@
 // CHECK: tensor.empty() : tensor<4x16xf32>
 // TILED-LABEL: func.func @attend(
 
+// CHECK-LABEL: func.func @attend_partial(
+// All tiles; runs, sequences, a whole sequence or not, pages.
+// CHECK-COUNT-5: scf.for
+// CHECK: tensor.empty() : tensor<4x16xf32>
+// TILED-LABEL: func.func @attend_partial(
+
+// CHECK-LABEL: func.func @attend_merge(
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]
+// TILED-LABEL: func.func @attend_merge(
+
 // CHECK-LABEL: func.func @expand(
 // CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "parallel", "reduction"]
 // TILED-LABEL: func.func @expand(

@@ -44,6 +44,35 @@ func.func @attend(%q: tensor<?x4x12xf32>, %cache: tensor<?x16x12xbf16>, %cu: ten
   return %d0 : index
 }
 
+// CHECK-LABEL: func.func @attend_partial(
+// CHECK-SAME: %[[OUT:arg4]]: tensor<?x4x8xf32>
+func.func @attend_partial(%q: tensor<?x4x12xf32>, %cache: tensor<?x16x12xbf16>, %lengths: tensor<?xi32>,
+                          %page_table: tensor<?x?xi32>, %out: tensor<?x4x8xf32>, %parts: tensor<3x2x4x8xf32>,
+                          %states: tensor<3x2x4x2xf32>) -> index {
+  %0:3 = k3.mla.attend_partial ins(%q, %cache, %lengths, %page_table
+      : tensor<?x4x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%out, %parts, %states : tensor<?x4x8xf32>, tensor<3x2x4x8xf32>, tensor<3x2x4x2xf32>)
+      {scale = 0.3 : f64, tile = 5 : i64} -> tensor<?x4x8xf32>, tensor<3x2x4x8xf32>, tensor<3x2x4x2xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0#0, %c0 : tensor<?x4x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
+// CHECK-LABEL: func.func @attend_merge(
+// CHECK-SAME: %[[OUT:arg3]]: tensor<?x4x8xf32>
+func.func @attend_merge(%parts: tensor<3x2x4x8xf32>, %states: tensor<3x2x4x2xf32>, %lengths: tensor<?xi32>,
+                        %out: tensor<?x4x8xf32>) -> index {
+  %0 = k3.mla.attend_merge ins(%parts, %states, %lengths : tensor<3x2x4x8xf32>, tensor<3x2x4x2xf32>, tensor<?xi32>)
+      outs(%out : tensor<?x4x8xf32>) {tile = 5 : i64} -> tensor<?x4x8xf32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?x4x8xf32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}
+
 // CHECK-LABEL: func.func @expand(
 // CHECK-SAME: %[[OUT:arg2]]: tensor<?x4x5xf32>
 func.func @expand(%x: tensor<?x4x8xf32>, %kv_b: tensor<4x11x8xbf16>,

@@ -106,3 +106,50 @@ func.func @expand_rows(%x: tensor<?x4x8xf32>, %kv_b: tensor<4x11x8xbf16>, %out: 
       {nope = 6 : i64} -> tensor<?x4x4xf32>
   return
 }
+
+// -----
+
+func.func @attend_rounded(%q: tensor<?x4x12xf32>, %cache: tensor<?x16x12xf32>, %cu: tensor<3xi32>,
+                          %lengths: tensor<2xi32>, %page_table: tensor<2x?xi32>, %out: tensor<?x4x8xf32>) {
+  // expected-error @+1 {{'k3.mla.attend' op expected a bf16 'cache' with 'bf16_x', got 'f32'}}
+  %0 = k3.mla.attend ins(%q, %cache, %cu, %lengths, %page_table
+      : tensor<?x4x12xf32>, tensor<?x16x12xf32>, tensor<3xi32>, tensor<2xi32>, tensor<2x?xi32>)
+      outs(%out : tensor<?x4x8xf32>) {scale = 0.3 : f64, bf16_x} -> tensor<?x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @partial_kinds(%q: tensor<?x4x12xf32>, %cache: tensor<?x16x12xbf16>, %lengths: tensor<?xi32>,
+                         %page_table: tensor<?x?xi32>, %out: tensor<?x4x8xf32>, %parts: tensor<3x3x4x8xf32>,
+                         %states: tensor<3x3x4x3xf32>) {
+  // expected-error @+1 {{'k3.mla.attend_partial' op expected 'two' = 2 = 2, got 3}}
+  %0:3 = k3.mla.attend_partial ins(%q, %cache, %lengths, %page_table
+      : tensor<?x4x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%out, %parts, %states : tensor<?x4x8xf32>, tensor<3x3x4x8xf32>, tensor<3x3x4x3xf32>)
+      {scale = 0.3 : f64, tile = 5 : i64} -> tensor<?x4x8xf32>, tensor<3x3x4x8xf32>, tensor<3x3x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @partial_latent(%q: tensor<?x4x12xf32>, %cache: tensor<?x16x12xbf16>, %lengths: tensor<?xi32>,
+                          %page_table: tensor<?x?xi32>, %out: tensor<?x4x13xf32>, %parts: tensor<3x2x4x13xf32>,
+                          %states: tensor<3x2x4x2xf32>) {
+  // expected-error @+1 {{'k3.mla.attend_partial' op expected 'l' <= 'lr' = 12, got 13}}
+  %0:3 = k3.mla.attend_partial ins(%q, %cache, %lengths, %page_table
+      : tensor<?x4x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%out, %parts, %states : tensor<?x4x13xf32>, tensor<3x2x4x13xf32>, tensor<3x2x4x2xf32>)
+      {scale = 0.3 : f64, tile = 5 : i64} -> tensor<?x4x13xf32>, tensor<3x2x4x13xf32>, tensor<3x2x4x2xf32>
+  return
+}
+
+// -----
+
+func.func @merge_tile(%parts: tensor<3x2x4x8xf32>, %states: tensor<3x2x4x2xf32>, %lengths: tensor<?xi32>,
+                      %out: tensor<?x4x8xf32>) {
+  // expected-error @+1 {{'k3.mla.attend_merge' op expected 'tile' >= 1, got 0}}
+  %0 = k3.mla.attend_merge ins(%parts, %states, %lengths : tensor<3x2x4x8xf32>, tensor<3x2x4x2xf32>, tensor<?xi32>)
+      outs(%out : tensor<?x4x8xf32>) {tile = 0 : i64} -> tensor<?x4x8xf32>
+  return
+}

@@ -18,6 +18,16 @@
 // MEMREF-LABEL: func.func @attend(
 // MEMREF-NEXT: k3.mla.attend {{.*}}outs({{.*}} memref<{{[^>]*}}>)
 
+// CHECK-LABEL: func.func @attend_partial(
+// CHECK: k3.mla.attend_partial {{.*}} {scale = 3.000000e-01 : f64, tile = 5 : i64}
+// MEMREF-LABEL: func.func @attend_partial(
+// MEMREF-NEXT: k3.mla.attend_partial {{.*}}outs({{.*}} memref<{{[^>]*}}>, memref<{{[^>]*}}>, memref<{{[^>]*}}>)
+
+// CHECK-LABEL: func.func @attend_merge(
+// CHECK: k3.mla.attend_merge {{.*}} {tile = 5 : i64}
+// MEMREF-LABEL: func.func @attend_merge(
+// MEMREF-NEXT: k3.mla.attend_merge {{.*}}outs({{.*}} memref<{{[^>]*}}>)
+
 // CHECK-LABEL: func.func @expand(
 // CHECK: k3.mla.expand {{.*}} {nope = 6 : i64}
 // MEMREF-LABEL: func.func @expand(

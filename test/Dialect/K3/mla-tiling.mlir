@@ -24,6 +24,18 @@
 // CHECK: k3.mla.attend ins({{.*}} : tensor<?x?x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>){{.*}} outs({{.*}} : tensor<?x?x8xf32>)
 // CHECK-COUNT-1: tensor.insert_slice
 
+// Runs go through all sequences; only heads are cut.
+// CHECK-LABEL: func.func @attend_partial(
+// CHECK: scf.for %[[I:.*]] = %{{.*}} step
+// CHECK: tensor.extract_slice %{{.*}}[0, 0, %[[I]], 0] [3, 2, %[[M:[a-z0-9_]+]], 8] {{.*}} : tensor<3x2x4x8xf32> to tensor<3x2x?x8xf32>
+// CHECK: k3.mla.attend_partial ins({{.*}} : tensor<?x?x12xf32>, tensor<?x16x12xbf16>, tensor<?xi32>, tensor<?x?xi32>){{.*}} outs({{.*}} : tensor<?x?x8xf32>, tensor<3x2x?x8xf32>, tensor<3x2x?x2xf32>)
+// CHECK-COUNT-3: tensor.insert_slice
+
+// CHECK-LABEL: func.func @attend_merge(
+// CHECK: scf.for %[[I:.*]] = %{{.*}} step
+// CHECK: k3.mla.attend_merge ins({{.*}} : tensor<3x2x?x8xf32>, tensor<3x2x?x2xf32>, tensor<?xi32>){{.*}} outs({{.*}} : tensor<?x?x8xf32>)
+// CHECK-COUNT-1: tensor.insert_slice
+
 // CHECK-LABEL: func.func @expand(
 // CHECK: scf.for %[[I:.*]] = %{{.*}} step
 // CHECK: scf.for %[[J:.*]] = %{{.*}} step

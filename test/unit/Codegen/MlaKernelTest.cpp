@@ -39,9 +39,12 @@ void check(const AttendCase &c, const CompileOptions &options) {
   struct Row {
     Index before, tokens;
   };
-  for (const std::vector<Row> &rows :
-       {std::vector<Row>{}, {{0, 1}}, {{0, 3}}, {{c.page - 1, 2}}, {{2 * c.page + 1, 1}, {0, 0}, {5, 4}},
-        {{c.page, 1}, {0, 2 * c.page + 3}}}) {
+  for (const std::vector<Row> &rows : {std::vector<Row>{},
+                                       {{0, 1}},
+                                       {{0, 3}},
+                                       {{c.page - 1, 2}},
+                                       {{2 * c.page + 1, 1}, {0, 0}, {5, 4}},
+                                       {{c.page, 1}, {0, 2 * c.page + 3}}}) {
     std::vector<std::int32_t> cu{0}, lengths, table;
     std::int32_t nextPage = 1;
     Index pool = 2 + maxPages * static_cast<Index>(rows.size());
@@ -81,5 +84,66 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttendKernel,
                                            AttendCase{6, 512, 64, 64, true, 1}, AttendCase{1, 19, 5, 7, false, 1},
                                            AttendCase{5, 40, 8, 8, false, 8}, AttendCase{20, 128, 32, 16, true, 1},
                                            AttendCase{5, 64, 16, 7, true, 8}, AttendCase{33, 64, 64, 32, true, 1}));
+
+struct PartialCase {
+  Index heads, latent, rope, page, tile, runs;
+  bool bf16;
+};
+
+class PartialKernel : public ::testing::TestWithParam<PartialCase> {};
+
+/// Sequences of one row each, by parts: what every run leaves, and what is made of it.
+TEST_P(PartialKernel, MatchesReference) {
+  PartialCase c = GetParam();
+  Index row = c.latent + c.rope;
+  for (const CompileOptions &way : allWays()) {
+    auto i32 = [](Shape shape) { return Array::undefined("i32", std::move(shape)); };
+    auto f32 = [](Shape shape) { return Array::undefined("f32", std::move(shape)); };
+    Shape partShape{c.runs, 2, c.heads, c.latent}, stateShape{c.runs, 2, c.heads, 2};
+    std::string tile = "tile = " + std::to_string(c.tile) + " : i64";
+    KernelSpec partialSpec("k3.mla.attend_partial"), mergeSpec("k3.mla.attend_merge");
+    partialSpec.in(f32({1, c.heads, row}), {0}).in(Array::undefined(c.bf16 ? "bf16" : "f32", {1, c.page, row}), {0});
+    partialSpec.in(i32({1}), {0}).in(i32({1, 1}), {0, 1}).out(f32({1, c.heads, c.latent}), {0});
+    partialSpec.out(f32(partShape)).out(f32(stateShape)).attr("scale = 0.125 : f64").attr(tile);
+    mergeSpec.in(f32(partShape)).in(f32(stateShape)).in(i32({1}), {0}).out(f32({1, c.heads, c.latent}), {0}).attr(tile);
+    auto partial = partialSpec.compile(way), merge = mergeSpec.compile(way);
+    ASSERT_TRUE(partial && merge);
+    Random random(6);
+    std::vector<std::int32_t> many;
+    for (int n = 0; n < 45; ++n)
+      many.push_back(static_cast<std::int32_t>(random.integer(0, 2 * c.tile + 3)));
+    auto long_ = static_cast<std::int32_t>(c.tile * c.runs * 2 + 1);
+    for (const std::vector<std::int32_t> &lengths :
+         {std::vector<std::int32_t>{}, {0}, {5}, {long_}, {long_, 0, 1}, {3, long_ / 2, long_ / 3, 0}, many}) {
+      Index n = static_cast<Index>(lengths.size()), longest = 0;
+      for (std::int32_t length : lengths)
+        longest = std::max<Index>(longest, length + 1);
+      Index pages = std::max<Index>(1, (longest + c.page - 1) / c.page), pool = n * pages + 1;
+      std::vector<std::int32_t> table = random.distinct(n * pages, pool);
+      Array q = Array::f32({n, c.heads, row}, random.normal(n * c.heads * row));
+      Array cache = Array::floats(c.bf16, {pool, c.page, row}, random.normal(pool * c.page * row));
+      Array lengthArray = Array::i32({n}, lengths), tableArray = Array::i32({n, pages}, table);
+      Array out = f32({n, c.heads, c.latent}), parts = f32(partShape), states = f32(stateShape);
+      partial->run({q, cache, lengthArray, tableArray, out, parts, states});
+      ref::MlaShape shape{n, c.heads, c.latent, c.rope, 0, 0, c.page};
+      ref::AttendParts expected =
+          ref::mlaAttendPartial(q.values(), cache.values(), 0.125, lengths, table, c.tile, c.runs, shape);
+      // What is undefined must stay as it was.
+      EXPECT_TRUE(isClose(out, expected.out, 1e-5)) << way << ", " << n << " sequences";
+      EXPECT_TRUE(isClose(parts, expected.parts, 1e-5)) << way << ", " << n << " sequences";
+      EXPECT_TRUE(isClose(states, expected.states, 1e-5)) << way << ", " << n << " sequences";
+      merge->run({parts, states, lengthArray, out});
+      ref::mlaAttendMerge(expected.parts, expected.states, lengths, c.tile, c.runs, expected.out, shape);
+      EXPECT_TRUE(isClose(out, expected.out, 1e-5)) << way << ", " << n << " sequences";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, PartialKernel,
+                         ::testing::Values(PartialCase{3, 64, 16, 16, 32, 5, true},
+                                           PartialCase{20, 128, 64, 64, 32, 3, true},
+                                           PartialCase{2, 20, 4, 7, 3, 4, false},
+                                           PartialCase{1, 512, 64, 64, 32, 11, true},
+                                           PartialCase{2, 64, 32, 8, 32, 1, true}));
 
 } // namespace

@@ -252,6 +252,40 @@ TEST_F(Verify, TolerancesCanBeSet) {
             0);
 }
 
+// Where activations are bf16, single values say little.
+TEST_F(Verify, JudgesRoundedActivationsByTheirMean) {
+  auto judge = [&](const Damage &damage) {
+    return run({"verify", "m.k3a", "--golden", golden(damage), "--json",
+                "--activations", "bf16"});
+  };
+  Damage damage;
+  damage.logit = 0.25;
+  damage.hidden = damage.state = 0.1;
+  damage.router = damage.greedy = true;
+  RunResult result = judge(damage);
+  EXPECT_EQ(result.exitCode, 0) << result.err;
+  nlohmann::json json = nlohmann::json::parse(result.out);
+  EXPECT_NEAR(json["mean_abs_logit_error"].get<double>(), 0.25 / (3 * vocab),
+              1e-7);
+  EXPECT_EQ(json["likeliest_equal"], 3);
+  EXPECT_EQ(json["positions"], 3);
+  damage = {};
+  damage.logit = 0.06 * 3 * vocab;
+  EXPECT_NE(judge(damage).err.find("differ by 0.06 in the mean, allowed 0.05"),
+            std::string::npos);
+  damage = {};
+  damage.nanLogit = true;
+  EXPECT_EQ(judge(damage).exitCode, 1);
+  damage = {};
+  damage.loss = 0.01;
+  EXPECT_NE(judge(damage).err.find("loss differs by 0.01, allowed 0.005"),
+            std::string::npos);
+  EXPECT_EQ(run({"verify", "m.k3a", "--golden", golden({}), "--activations",
+                 "f16"})
+                .exitCode,
+            1);
+}
+
 // A value that is in the file but not given by the engine is not a pass.
 TEST_F(Verify, MissingTraceIsAnError) {
   std::string file = golden({});

@@ -353,6 +353,24 @@ void Frame::runMla(Operation *op) {
                                        {dim(attend.getQ(), 0), dim(attend.getQ(), 1), latent,
                                         dim(attend.getQ(), 2) - latent, 0, 0, dim(attend.getCache(), 1)}));
       })
+      .Case([&](MlaAttendPartialOp attend) {
+        Index latent = dim(attend.getOut(), 2);
+        ::k3::ref::AttendParts parts = ::k3::ref::mlaAttendPartial(
+            floats(attend.getQ()), floats(attend.getCache()), attend.getScale().convertToDouble(),
+            ints(attend.getLengths()), ints(attend.getPageTable()), attend.getTile(), dim(attend.getParts(), 0),
+            {dim(attend.getQ(), 0), dim(attend.getQ(), 1), latent, dim(attend.getQ(), 2) - latent, 0, 0,
+             dim(attend.getCache(), 1)});
+        setFloats(attend, 0, parts.out);
+        setFloats(attend, 1, parts.parts);
+        setFloats(attend, 2, parts.states);
+      })
+      .Case([&](MlaAttendMergeOp merge) {
+        Vec out = floats(merge.getOut()).toVec();
+        ::k3::ref::mlaAttendMerge(floats(merge.getParts()), floats(merge.getStates()), ints(merge.getLengths()),
+                                  merge.getTile(), dim(merge.getParts(), 0), out,
+                                  {dim(merge.getOut(), 0), dim(merge.getOut(), 1), dim(merge.getOut(), 2), 0, 0, 0, 0});
+        setFloats(merge, 0, out);
+      })
       .Case([&](MlaExpandOp expand) {
         Index nope = expand.getNope();
         setFloats(expand, 0,

@@ -45,6 +45,32 @@ TEST(MlaAttend, NoTokens) {
   EXPECT_TRUE(mlaAttend({}, Vec(2 * 4 * 2), 1, {cu, lengths, pages}, {0, 3, 1, 1, 1, 1, 4}).empty());
 }
 
+TEST(MlaAttendPartial, DealsTilesToRuns) {
+  // Contexts of 5, 1 and 7 rows are 3, 1 and 4 tiles of two rows; three runs get 3, 3 and 2 of them: the first sequence
+  // is run 0, the second one is in run 1 with the first half of the third, whose end is run 2. The query is 0: means.
+  Ints lengths{4, 0, 6}, pages{0, 1, 2};
+  MlaShape shape{3, 1, 1, 0, 0, 0, 8};
+  Vec cache(3 * 8, NAN);
+  for (Index p = 0; p < 5; ++p)
+    cache[p] = p;
+  cache[8] = 10;
+  for (Index p = 0; p < 7; ++p)
+    cache[16 + p] = 20 + p;
+  AttendParts parts = mlaAttendPartial(Vec(3), cache, 1, lengths, pages, 2, 3, shape);
+  EXPECT_NEAR(parts.out[0], 2, 1e-14);
+  EXPECT_NEAR(parts.out[1], 10, 1e-14);
+  EXPECT_TRUE(std::isnan(parts.out[2]));
+  for (Index place : {0, 1, 2, 5}) // [R, 2]
+    EXPECT_TRUE(std::isnan(parts.parts[place]) && std::isnan(parts.states[2 * place + 1])) << place;
+  EXPECT_NEAR(parts.parts[3], 20 + 21 + 22 + 23, 1e-13); // begins in run 1
+  EXPECT_EQ(parts.states[6], 0);
+  EXPECT_NEAR(parts.states[7], 4, 1e-14);
+  EXPECT_NEAR(parts.parts[4], 24 + 25 + 26, 1e-13); // and goes on in run 2
+  EXPECT_NEAR(parts.states[9], 3, 1e-14);
+  mlaAttendMerge(parts.parts, parts.states, lengths, 2, 3, parts.out, shape);
+  EXPECT_LT(maxDifference(parts.out, Vec{2, 10, 23}), 1e-13);
+}
+
 namespace {
 /// Four sequences on shuffled pages of three rows.
 struct MlaCase {
@@ -70,6 +96,21 @@ TEST(MlaAttend, AbsorbedEqualsExpanded) {
   Vec expanded = mlaAttendExpanded(c.q, c.kvB, c.cache, c.scale, c.batch(), c.shape);
   Vec latent = mlaAttend(mlaAbsorb(c.q, c.kvB, c.shape), c.cache, c.scale, c.batch(), c.shape);
   EXPECT_LT(maxDifference(mlaExpand(latent, c.kvB, c.shape), expanded), 1e-12);
+}
+
+TEST(MlaAttendPartial, PartsMakeTheWhole) {
+  MlaCase c;
+  c.lengths = {8, 3, 0, 5};
+  c.cu = {0, 1, 2, 3, 4};
+  c.shape.tokens = 4;
+  Vec all = mlaAbsorb(c.q, c.kvB, {11, 3, 6, 2, 5, 4, 3}), q(all.begin(), all.begin() + 4 * 3 * 8);
+  Vec whole = mlaAttend(q, c.cache, c.scale, c.batch(), c.shape);
+  for (Index tile : {1, 2, 4, 100})
+    for (Index runs : {1, 2, 3, 7, 30}) {
+      AttendParts parts = mlaAttendPartial(q, c.cache, c.scale, c.lengths, c.pages, tile, runs, c.shape);
+      mlaAttendMerge(parts.parts, parts.states, c.lengths, tile, runs, parts.out, c.shape);
+      EXPECT_LT(maxDifference(parts.out, whole), 1e-12) << "tiles of " << tile << ", " << runs << " runs";
+    }
 }
 
 TEST(MlaAttend, OneTokenAtATimeEqualsAllAtOnce) {

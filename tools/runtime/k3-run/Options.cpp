@@ -156,6 +156,11 @@ OptionTable makeTable(Options &o) {
          return nullptr;
        }},
       {"--golden", text(o.goldenFile)},
+      {"--activations",
+       [&o](const std::string &value) -> const char * {
+         o.roundedActivations = value == "bf16";
+         return value == "f32" || value == "bf16" ? nullptr : "f32 or bf16";
+       }},
       {"--logit-tolerance", number(o.logitTolerance, real)},
       {"--layer-tolerance", number(o.layerTolerance, real)},
       {"--state-tolerance", number(o.stateTolerance, real)},
@@ -416,6 +421,9 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --token-budget N        rows of a step, prompts and answers (--prefill-window)\n"
          "  --prefix-interval N     keep the state of prompts every N tokens (256)\n"
          "Verify:\n"
+         "  --activations TYPE      f32: by the tolerances below; bf16: by the mean of logit\n"
+         "                          errors (0.05), most likely tokens (97.5% equal) and the\n"
+         "                          loss (0.005), since single values say little then (f32)\n"
          "  --logit-tolerance E     absolute (1e-4)\n"
          "  --layer-tolerance E     relative, per layer (1e-5)\n"
          "  --state-tolerance E     absolute (5e-5)\n"

@@ -96,6 +96,7 @@ struct Options {
 
   // verify
   std::string goldenFile;
+  bool roundedActivations = false; ///< judge as what computes in bf16
   double logitTolerance = 1e-4;
   double layerTolerance = 1e-5;
   double stateTolerance = 5e-5;

@@ -74,6 +74,9 @@ public:
 
   bool run();
   bool passed() const;
+  double meanLogitError() const {
+    return logitCount ? logitErrorSum / double(logitCount) : 0;
+  }
   nlohmann::ordered_json json() const;
   std::string report() const;
   std::string failure() const;
@@ -106,6 +109,8 @@ private:
   Engine engine;
 
   double logitError = 0, stateError = 0, lossDifference = 0;
+  double logitErrorSum = 0;
+  uint64_t logitCount = 0, likeliestEqual = 0, positionCount = 0;
   bool anyLogits = false, anyLoss = false, anyStates = false, anyGreedy = false;
   bool greedyMatch = true;
   uint64_t routerMismatches = 0, routerChoices = 0;
@@ -162,11 +167,18 @@ bool Verifier::logits(const std::string &name, const std::vector<int32_t> &ids,
       sequence, ids.data(), ids.size(),
       [&](size_t i, const float *got) {
         auto [first, end] = rowsAt.equal_range(i);
-        for (auto it = first; it != end; ++it)
-          for (size_t j = 0; j < vocab; ++j)
-            raise(logitError,
-                  std::fabs(double(got[j]) -
-                            wanted.values[it->second * vocab + j]));
+        for (auto it = first; it != end; ++it) {
+          const float *row = &wanted.values[it->second * vocab];
+          for (size_t j = 0; j < vocab; ++j) {
+            double difference = std::fabs(double(got[j]) - row[j]);
+            raise(logitError, difference);
+            logitErrorSum += difference;
+          }
+          logitCount += vocab;
+          ++positionCount;
+          likeliestEqual += likeliest(got, static_cast<uint32_t>(vocab)) ==
+                            likeliest(row, static_cast<uint32_t>(vocab));
+        }
         if (i + 1 == ids.size())
           last.assign(got, got + vocab);
       },
@@ -402,6 +414,21 @@ std::string Verifier::failure() const {
     std::snprintf(text, sizeof(text), "%.3g", value);
     return std::string(text);
   };
+  if (options.roundedActivations) {
+    constexpr double meanTolerance = 0.05, equalShare = 0.975;
+    constexpr double lossTolerance = 5e-3;
+    if (!(meanLogitError() <= meanTolerance))
+      return "logits differ by " + number(meanLogitError()) +
+             " in the mean, allowed " + number(meanTolerance);
+    if (double(likeliestEqual) < equalShare * double(positionCount))
+      return "the most likely token is another one at " +
+             std::to_string(positionCount - likeliestEqual) + " of " +
+             std::to_string(positionCount) + " positions";
+    if (!(lossDifference <= lossTolerance))
+      return "loss differs by " + number(lossDifference) + ", allowed " +
+             number(lossTolerance);
+    return "";
+  }
   if (!(logitError <= options.logitTolerance))
     return "logits differ by " + number(logitError) + ", allowed " +
            number(options.logitTolerance);
@@ -440,6 +467,9 @@ nlohmann::ordered_json Verifier::json() const {
   if (anyStates)
     json["max_abs_state_error"] = stateError;
   json["router_choices"] = routerChoices;
+  json["mean_abs_logit_error"] = meanLogitError();
+  json["likeliest_equal"] = likeliestEqual;
+  json["positions"] = positionCount;
   json["layers"] = nlohmann::ordered_json::array();
   for (const auto &[layer, value] : layerErrors)
     json["layers"].push_back({{"layer", layer}, {"rel_error", value}});
