@@ -58,6 +58,7 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
     manager.addNestedPass<func::FuncOp>(createFixOrder());
   manager.addNestedPass<func::FuncOp>(createLowerKdaDecode());
   if (options.gpu) {
+    manager.addNestedPass<func::FuncOp>(createFuseKdaDecode());
     SplitMlaOptions split;
     split.blocks = GpuTarget().multiprocessors;
     split.heads = AttentionPlan::exactRows;

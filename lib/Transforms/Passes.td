@@ -174,6 +174,15 @@ def SplitMla : Pass<"k3-split-mla", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::mlir::tensor::TensorDialect"];
 }
 
+def FuseKdaDecode : Pass<"k3-fuse-kda-decode", "::mlir::func::FuncOp"> {
+  let summary = "decode on GPUs: a KDA layer between its projections is one op";
+  let description = [{
+    In functions of phase decode the three short convolutions, the gate, `k3.kda.recurrent_step` and the gated norm become
+    `k3.kda.decode_step`. On a GPU every dispatch costs as much as reading some megabytes; what is fused here are six of
+    them, and nothing between them is larger than a row per head.
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // kernels
 //===----------------------------------------------------------------------===//

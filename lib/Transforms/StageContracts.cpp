@@ -216,7 +216,7 @@ static StringRef getUnchosen(Operation *op, std::optional<Phase> phase) {
   }
   if (isa<KdaChunkPrepareOp, KdaChunkScanOp>(op) && phase == Phase::decode)
     return "k3.kda.recurrent_step in decode";
-  if (isa<KdaRecurrentStepOp>(op) && phase == Phase::prefill)
+  if (isa<KdaRecurrentStepOp, KdaDecodeStepOp>(op) && phase == Phase::prefill)
     return "k3.kda.chunk_prepare and k3.kda.chunk_scan in prefill";
   return {};
 }
@@ -245,7 +245,7 @@ LogicalResult k3::verifyStructuredLevel(ModuleOp module, Stage stage) {
       want = getUnfused(op);
     if (want.empty() && stage == Stage::Chunk)
       want = getUnchosen(op, function ? getPhase(function) : std::nullopt);
-    else if (want.empty() && isa<KdaChunkPrepareOp, KdaChunkScanOp, KdaRecurrentStepOp>(op))
+    else if (want.empty() && isa<KdaChunkPrepareOp, KdaChunkScanOp, KdaRecurrentStepOp, KdaDecodeStepOp>(op))
       want = "k3.kda.scan unsplit";
     if (!want.empty())
       return emitUnexpected(op, stage, want);

@@ -110,6 +110,51 @@ def K3_KdaRecurrentStepOp : K3_StructuredOp<"kda.recurrent_step",
   let assemblyFormat = K3_DpsFormat<["q", "k", "v", "beta", "slots"], ["out", "state"], ["g"]>.format;
 }
 
+def K3_KdaDecodeStepOp : K3_StructuredOp<"kda.decode_step",
+    " | N CK | N CK | N CV | N H K | N H | N H V | CK taps | CK taps | CV taps | H K | V | N | H+ | N H V | S H V K | S hist CK | S hist CK | S hist CV",
+    "initIndex >= 1", "getODSOperandIndexAndLength(13).first, 5", []> {
+  let summary = "a whole KDA layer for one row per sequence, from projections to gated heads";
+  let description = [{
+    With `conv` = `k3.kda.short_conv` with silu of one row per sequence, on the states `conv_q`, `conv_k`, `conv_v`:
+
+        q' = conv(q; q_weight)    k' = conv(k; k_weight)    v' = conv(v; v_weight)
+        g = kda.gate(z; dt_bias, a_log)    o = kda.recurrent_step(q', k', v', beta, g)
+        out = kda.gated_norm(o, gate; norm_weight)
+
+    Each state is read and written once, and nothing in between reaches memory.
+
+    * (C1) `CK = H K`, `CV = H V`. (C2) `hist = taps - 1`, `taps >= 2`. (C3) bounded_sigmoid needs `lower_bound < 0`,
+      softplus has none and needs `a_log`. (C4) slots are distinct. (C5) `eps >= 0`.
+  }];
+  let arguments = (ins K3_Float:$q,
+                       K3_Float:$k,
+                       K3_Float:$v,
+                       K3_Float:$z,
+                       K3_Float:$beta,
+                       K3_Float:$gate,
+                       K3_Float:$q_weight,
+                       K3_Float:$k_weight,
+                       K3_Float:$v_weight,
+                       K3_Float:$dt_bias,
+                       K3_Float:$norm_weight,
+                       K3_Int:$slots,
+                       Optional<K3_Float>:$a_log,
+                       K3_Float:$out,
+                       K3_F32:$state,
+                       K3_Float:$conv_q,
+                       K3_Float:$conv_k,
+                       K3_Float:$conv_v,
+                       K3_GateKindAttr:$kind,
+                       OptionalAttr<F64Attr>:$lower_bound,
+                       F64Attr:$scale,
+                       BoolAttr:$l2norm,
+                       BoolAttr:$delta,
+                       F64Attr:$eps,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["q", "k", "v", "z", "beta", "gate", "q_weight", "k_weight", "v_weight", "dt_bias",
+                                     "norm_weight", "slots"], ["out", "state", "conv_q", "conv_k", "conv_v"], ["a_log"]>.format;
+}
+
 def K3_KdaChunkPrepareOp : K3_StructuredOp<"kda.chunk_prepare",
     "C H | T H K | T H K | T H V | T H K | T H | C two | H K | H+ | C H L K | C H L K | C H L V | C H L K | C H L L | C H K",
     "false", "getODSOperandIndexAndLength(8).first, 6", [AttrSizedOperandSegments]> {

@@ -13,16 +13,18 @@ static LogicalResult verifyBoundaries(Operation *op) {
   return ShapedType::isDynamic(sequences) ? success() : verifyNamedDim(op, "N1", "N + 1", sequences + 1);
 }
 
-LogicalResult KdaShortConvOp::verifyConstraints() {
-  Operation *op = getOperation();
+/// At least one input before the current one, all of them in the state.
+static LogicalResult verifyTaps(Operation *op) {
   int64_t taps = getStaticNamedDim(op, "taps");
-  if (!ShapedType::isDynamic(taps)) {
-    if (taps < 2)
-      return emitOpError() << "expected 'taps' >= 2, got " << taps;
-    if (failed(verifyNamedDim(op, "hist", "taps - 1", taps - 1)))
-      return failure();
-  }
-  return verifyBoundaries(op);
+  if (ShapedType::isDynamic(taps))
+    return success();
+  if (taps < 2)
+    return op->emitOpError() << "expected 'taps' >= 2, got " << taps;
+  return verifyNamedDim(op, "hist", "taps - 1", taps - 1);
+}
+
+LogicalResult KdaShortConvOp::verifyConstraints() {
+  return failure(failed(verifyTaps(getOperation())) || failed(verifyBoundaries(getOperation())));
 }
 
 static LogicalResult verifyGate(Operation *op, GateKind kind, std::optional<APFloat> lowerBound, Value aLog) {
@@ -51,6 +53,17 @@ LogicalResult KdaScanOp::verifyConstraints() {
 }
 
 LogicalResult KdaRecurrentStepOp::verifyConstraints() { return success(); }
+
+LogicalResult KdaDecodeStepOp::verifyConstraints() {
+  Operation *op = getOperation();
+  int64_t heads = getStaticNamedDim(op, "H"), keys = getStaticNamedDim(op, "K"), values = getStaticNamedDim(op, "V");
+  auto verifyWidth = [&](StringRef name, StringRef formula, int64_t size) {
+    bool isKnown = !ShapedType::isDynamic(heads) && !ShapedType::isDynamic(size);
+    return isKnown ? verifyNamedDim(op, name, formula, heads * size) : success();
+  };
+  return failure(failed(verifyWidth("CK", "H K", keys)) || failed(verifyWidth("CV", "H V", values)) ||
+                 failed(verifyTaps(op)) || failed(verifyGate(op, getKind(), getLowerBound(), getALog())) || failed(verifyEps(op, "eps", getEps())));
+}
 
 LogicalResult KdaChunkPrepareOp::verifyConstraints() {
   if (failed(verifyNamedDim(getOperation(), "two", "first row and rows", 2)))

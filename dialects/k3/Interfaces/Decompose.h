@@ -25,6 +25,7 @@ Decomposed decompose(KdaShortConvOp op, TensorBuilder &b);
 Decomposed decompose(KdaGateOp op, TensorBuilder &b);
 Decomposed decompose(KdaScanOp op, TensorBuilder &b);
 Decomposed decompose(KdaRecurrentStepOp op, TensorBuilder &b);
+Decomposed decompose(KdaDecodeStepOp op, TensorBuilder &b);
 Decomposed decompose(KdaChunkPrepareOp op, TensorBuilder &b);
 Decomposed decompose(KdaChunkScanOp op, TensorBuilder &b);
 Decomposed decompose(KdaGatedNormOp op, TensorBuilder &b);

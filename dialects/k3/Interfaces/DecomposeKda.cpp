@@ -125,40 +125,117 @@ static Value emitKey(TensorBuilder &b, Value row, double factor, bool l2norm) {
   return b.map(row, b.empty(b.sizes(row)), [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], scale); });
 }
 
-/// One token t and head h: S <- S diag(exp(g)); e = b (v - S k); S <- S + e k^T; out = S q, one row of S after another.
-/// Returns {out, state}.
+namespace {
+/// What the recurrence needs of one token and head; `decay` is null, a scalar or [K].
+struct HeadStep {
+  Value q, k, beta, decay;
+  bool delta;
+  llvm::function_ref<Value(Value j)> value;
+};
+} // namespace
+
+/// S <- S diag(decay); e = b (v - S k); S <- S + e k^T, one row of S = state[slot, h] after another; `read(j, S q, out)`
+/// gives the new `out`. Returns {out, state}.
+static SmallVector<Value> emitRows(TensorBuilder &b, const HeadStep &step, OpFoldResult rows, Value slot, Value h,
+                                   Value out, Value state, llvm::function_ref<Value(Value, Value, Value)> read) {
+  return b.forEach(b.index(0), rows, {out, state}, [&](Value j, ValueRange carried) -> SmallVector<Value> {
+    SmallVector<Dim> rowAt{Dim::at(slot), Dim::at(h), Dim::at(j), Dim::all()};
+    Value row = b.slice(carried[1], rowAt);
+    if (step.decay && !isa<RankedTensorType>(step.decay.getType()))
+      row = b.map({}, row, [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], step.decay); });
+    else if (step.decay)
+      row = b.map(step.decay, row, [](TensorBuilder &b, ValueRange args) { return b.mul(args[1], args[0]); });
+
+    Value error = step.value(j);
+    auto product = [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], args[1]); };
+    if (step.delta)
+      error = b.sub(error, b.sum({row, step.k}, product));
+    error = b.mul(step.beta, error);
+    row = b.map(step.k, row, [&](TensorBuilder &b, ValueRange args) { return b.add(args[1], b.mul(error, args[0])); });
+    return {read(j, b.sum({row, step.q}, product), carried[0]), b.put(row, carried[1], rowAt)};
+  });
+}
+
+/// One token t and head h; returns {out, state}.
 static SmallVector<Value> emitStep(TensorBuilder &b, const Recurrence &r, Value t, Value h, Value slot, Value out,
                                    Value state) {
   SmallVector<Dim> at{Dim::at(t), Dim::at(h), Dim::all()};
-  Value q = emitKey(b, b.slice(r.q, at), r.scale, r.l2norm);
-  Value k = emitKey(b, b.slice(r.k, at), 1, r.l2norm);
-  Value beta = b.sigmoid(b.load(r.beta, {t, h}));
-  Value decay; // [K], or a scalar
-  bool perHead = r.g && cast<RankedTensorType>(r.g.getType()).getRank() == 2;
-  if (perHead) {
+  Value decay;
+  if (r.g && cast<RankedTensorType>(r.g.getType()).getRank() == 2) {
     decay = b.exp(b.load(r.g, {t, h}));
   } else if (r.g) {
     Value g = b.slice(r.g, at);
     decay = b.map(g, b.empty(b.sizes(g)), [](TensorBuilder &b, ValueRange args) { return b.exp(args[0]); });
   }
+  auto value = [&](Value j) { return b.load(r.v, {t, h, j}); };
+  HeadStep step{emitKey(b, b.slice(r.q, at), r.scale, r.l2norm), emitKey(b, b.slice(r.k, at), 1, r.l2norm),
+                b.sigmoid(b.load(r.beta, {t, h})), decay, r.delta, value};
+  return emitRows(b, step, b.size(r.v, 2), slot, h, out, state,
+                  [&](Value j, Value sum, Value out) { return b.store(sum, out, {t, h, j}); });
+}
 
-  return b.forEach(b.index(0), b.size(r.v, 2), {out, state}, [&](Value j, ValueRange carried) -> SmallVector<Value> {
-    SmallVector<Dim> rowAt{Dim::at(slot), Dim::at(h), Dim::at(j), Dim::all()};
-    Value row = b.slice(carried[1], rowAt);
-    if (perHead)
-      row = b.map({}, row, [&](TensorBuilder &b, ValueRange args) { return b.mul(args[0], decay); });
-    else if (decay)
-      row = b.map(decay, row, [](TensorBuilder &b, ValueRange args) { return b.mul(args[1], args[0]); });
-
-    Value error = b.load(r.v, {t, h, j});
-    auto product = [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], args[1]); };
-    if (r.delta)
-      error = b.sub(error, b.sum({row, k}, product));
-    error = b.mul(beta, error);
-    row = b.map(k, row, [&](TensorBuilder &b, ValueRange args) { return b.add(args[1], b.mul(error, args[0])); });
-    Value read = b.sum({row, q}, product);
-    return {b.store(read, carried[0], {t, h, j}), b.put(row, carried[1], rowAt)};
+/// Row n and channels [first, first + size) of a convolution with silu, as a fresh f32 tensor; `state` is advanced.
+static Value emitConv(TensorBuilder &b, Value x, Value weight, Value n, Value slot, Value first, OpFoldResult size,
+                      Value &state) {
+  OpFoldResult history = b.size(state, 1);
+  Dim channels = Dim::range(first, size);
+  auto stateRow = [&](OpFoldResult row) { return SmallVector<Dim>{Dim::at(slot), Dim::at(row), channels}; };
+  auto tap = [&](OpFoldResult j) { return b.slice(weight, {channels, Dim::at(j)}); };
+  auto product = [](TensorBuilder &b, ValueRange args) { return b.add(args[2], b.mul(args[0], args[1])); };
+  Value input = b.slice(x, {Dim::at(n), channels});
+  Value sum = b.forEach(b.index(0), history, b.zeros({size}), [&](Value j, Value sum) {
+    return b.map({b.slice(state, stateRow(j)), tap(j)}, sum, product);
   });
+  sum = b.map({input, tap(history)}, sum, product);
+  sum = b.map({}, sum, [](TensorBuilder &b, ValueRange args) { return b.mul(args[0], b.sigmoid(args[0])); });
+  // Through a row of its own: source and destination are rows of one buffer.
+  Value last = b.subIndex(history, b.index(1));
+  state = b.forEach(b.index(0), last, state, [&](Value r, Value next) {
+    Value row = b.copy(b.slice(next, stateRow(b.addIndex(r, b.index(1)))), b.empty({size}));
+    return b.put(b.copy(row, b.slice(next, stateRow(r))), next, stateRow(r));
+  });
+  state = b.put(b.copy(input, b.slice(state, stateRow(last))), state, stateRow(last));
+  return sum;
+}
+
+Decomposed k3::decompose(KdaDecodeStepOp op, TensorBuilder &b) {
+  Value zero = b.index(0);
+  OpFoldResult heads = b.size(op.getZ(), 1), keys = b.size(op.getZ(), 2), values = b.size(op.getGate(), 2);
+  bool bounded = op.getKind() == GateKind::bounded_sigmoid;
+  double bound = bounded ? op.getLowerBound()->convertToDouble() : 0;
+  auto head = [&](Value n, Value h, Value slot, ValueRange carried) -> SmallVector<Value> {
+    SmallVector<Dim> at{Dim::at(n), Dim::at(h), Dim::all()};
+    Value firstKey = b.mulIndex(h, keys), firstValue = b.mulIndex(h, values);
+    Value convQ = carried[2], convK = carried[3], convV = carried[4];
+    Value q = emitConv(b, op.getQ(), op.getQWeight(), n, slot, firstKey, keys, convQ);
+    Value k = emitConv(b, op.getK(), op.getKWeight(), n, slot, firstKey, keys, convK);
+    Value v = emitConv(b, op.getV(), op.getVWeight(), n, slot, firstValue, values, convV);
+    Value rate = op.getALog() ? b.exp(b.load(op.getALog(), {h})) : b.f32(1);
+    Value z = b.slice(op.getZ(), at), bias = b.slice(op.getDtBias(), {Dim::at(h), Dim::all()});
+    Value decay = b.map({z, bias}, b.empty({keys}), [&](TensorBuilder &b, ValueRange args) {
+      Value y = b.add(args[0], args[1]);
+      return b.exp(bounded ? b.mul(b.f32(bound), b.sigmoid(b.mul(rate, y))) : b.neg(b.mul(rate, b.softplus(y))));
+    });
+    auto value = [&](Value j) { return b.load(v, {j}); };
+    HeadStep step{emitKey(b, q, op.getScale().convertToDouble(), op.getL2norm()), emitKey(b, k, 1, op.getL2norm()),
+                  b.sigmoid(b.load(op.getBeta(), {n, h})), decay, op.getDelta(), value};
+    SmallVector<Value> results =
+        emitRows(b, step, values, slot, h, b.empty({values}), carried[1],
+                 [&](Value j, Value sum, Value out) { return b.store(sum, out, {j}); });
+    Value factor = emitRmsFactor(b, results[0], op.getEps().convertToDouble());
+    Value gated = b.map({results[0], op.getNormWeight(), b.slice(op.getGate(), at)}, b.slice(carried[0], at),
+                        [&](TensorBuilder &b, ValueRange args) {
+                          return b.mul(b.mul(b.mul(args[0], factor), args[1]), b.sigmoid(args[2]));
+                        });
+    return {b.put(gated, carried[0], at), results[1], convQ, convK, convV};
+  };
+  return b.forEach(zero, b.size(op.getSlots(), 0),
+                   {op.getOut(), op.getState(), op.getConvQ(), op.getConvK(), op.getConvV()},
+                   [&](Value n, ValueRange carried) {
+                     Value slot = b.loadIndex(op.getSlots(), {n});
+                     return b.forEach(zero, heads, carried,
+                                      [&](Value h, ValueRange carried) { return head(n, h, slot, carried); });
+                   });
 }
 
 Decomposed k3::decompose(KdaRecurrentStepOp op, TensorBuilder &b) {

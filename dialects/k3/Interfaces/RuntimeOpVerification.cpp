@@ -189,6 +189,8 @@ static void check(KdaScanOp op, Checks &c) {
 
 static void check(KdaRecurrentStepOp op, Checks &c) { c.slots(op.getSlots()); }
 
+static void check(KdaDecodeStepOp op, Checks &c) { c.slots(op.getSlots()); }
+
 static void check(KdaChunkPrepareOp op, Checks &c) { c.chunks(op.getChunks()); }
 
 static void check(KdaChunkScanOp op, Checks &c) {

@@ -13,9 +13,10 @@ namespace mlir::k3 {
 template <typename Attach> void forEachStructuredOp(Attach attach) {
   auto each = [&]<typename... Ops>() { (attach.template operator()<Ops>(), ...); };
   each.template operator()<GatherRowsOp, LinearOp, MxContractOp, RmsNormOp, GluOp, SigmoidGateOp, KdaShortConvOp,
-                           KdaGateOp, KdaScanOp, KdaRecurrentStepOp, KdaChunkPrepareOp, KdaChunkScanOp, KdaGatedNormOp,
-                           AttnResMixOp, AttnResAccumulateOp, MoeRouteOp, MoePlanOp, MoeGroupedContractOp, MoeCombineOp,
-                           MlaAppendOp, MlaAbsorbOp, MlaAttendOp, MlaAttendPartialOp, MlaAttendMergeOp, MlaExpandOp>();
+                           KdaGateOp, KdaScanOp, KdaRecurrentStepOp, KdaDecodeStepOp, KdaChunkPrepareOp, KdaChunkScanOp,
+                           KdaGatedNormOp, AttnResMixOp, AttnResAccumulateOp, MoeRouteOp, MoePlanOp,
+                           MoeGroupedContractOp, MoeCombineOp, MlaAppendOp, MlaAbsorbOp, MlaAttendOp,
+                           MlaAttendPartialOp, MlaAttendMergeOp, MlaExpandOp>();
 }
 
 } // namespace mlir::k3

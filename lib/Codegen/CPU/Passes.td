@@ -52,7 +52,8 @@ def K3ExpandMath : Pass<"k3-expand-math", "::mlir::func::FuncOp"> {
     No function of the maths library is left: exp, tanh and rsqrt are this project's own (about 1 to 2 ulp), the others
     upstream's polynomials.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
+                           "::mlir::LLVM::LLVMDialect"];
 }
 
 def K3EmitEntryPoints : Pass<"k3-emit-entry-points", "::mlir::ModuleOp"> {

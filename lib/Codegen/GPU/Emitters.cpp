@@ -55,6 +55,7 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MoePlanOp, configureMoePlan, emitMoePlan>(),
       emitterOf<KdaShortConvOp, configureKdaShortConv, emitKdaShortConv>(),
       emitterOf<KdaRecurrentStepOp, configureKdaRecurrentStep, emitKdaRecurrentStep>(),
+      emitterOf<KdaDecodeStepOp, configureKdaDecodeStep, emitKdaDecodeStep>(),
       emitterOf<MlaAppendOp, configureMlaAppend, emitMlaAppend>(),
       emitterOf<MlaAbsorbOp, configureMlaAbsorb, emitMlaAbsorb>(),
       emitterOf<MlaExpandOp, configureMlaExpand, emitMlaExpand>(),

@@ -110,6 +110,8 @@ LogicalResult emitKdaShortConv(OpBuilder &b, KdaShortConvOp op, KernelConfigAttr
 //===--- EmitKdaStep.cpp ---===//
 std::optional<GpuLaunch> configureKdaRecurrentStep(KdaRecurrentStepOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitKdaRecurrentStep(OpBuilder &b, KdaRecurrentStepOp op, KernelConfigAttr config, const GpuTarget &target);
+std::optional<GpuLaunch> configureKdaDecodeStep(KdaDecodeStepOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitKdaDecodeStep(OpBuilder &b, KdaDecodeStepOp op, KernelConfigAttr config, const GpuTarget &target);
 
 //===--- EmitMlaAppend.cpp ---===//
 std::optional<GpuLaunch> configureMlaAppend(MlaAppendOp op, Phase phase, const GpuTarget &target);

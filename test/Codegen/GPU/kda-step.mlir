@@ -42,4 +42,19 @@ func.func private @step(%q: tensor<?x96x128xf32>, %k: tensor<?x96x128xf32>, %v: 
   %0:2 = k3.kda.recurrent_step ins(%q, %k, %v, %b, %sl : tensor<?x96x128xf32>, tensor<?x96x128xf32>, tensor<?x96x128xf32>, tensor<?x96xf32>, tensor<?xi32>) g(%g : tensor<?x96x128xf32>) outs(%y, %st : tensor<?x96x128xf32>, tensor<?x96x128x128xf32>) {scale = 0.08838834764831845 : f64, l2norm = true, delta = true} -> tensor<?x96x128xf32>, tensor<?x96x128x128xf32>
   return %0#0, %0#1 : tensor<?x96x128xf32>, tensor<?x96x128x128xf32>
 }
+
+// A block has a head: its warps read all rows of the state before they make the vectors that the rows meet.
+// CONFIG-LABEL: @decode_step
+// CONFIG: strategy = "head", grid = [N / 1, H / 1], threads = 512, shared_bytes = {{[0-9]+}}>
+// CHECK-LABEL: .entry decode_step(
+// CHECK-COUNT-8: ld.global.v4.b32
+// CHECK: bar.sync
+// CHECK-COUNT-8: st.global.v4.b32
+// CHECK: bar.sync
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @decode_step(%q: tensor<?x12288xf32>, %k: tensor<?x12288xf32>, %v: tensor<?x12288xf32>, %z: tensor<?x96x128xf32>, %b: tensor<?x96xf32>, %gate: tensor<?x96x128xf32>, %qw: tensor<12288x4xbf16>, %kw: tensor<12288x4xbf16>, %vw: tensor<12288x4xbf16>, %bias: tensor<96x128xf32>, %nw: tensor<128xbf16>, %sl: tensor<?xi32>, %a: tensor<96xf32>, %y: tensor<?x96x128xf32>, %st: tensor<?x96x128x128xf32>, %cq: tensor<?x3x12288xbf16>, %ck: tensor<?x3x12288xbf16>, %cv: tensor<?x3x12288xbf16>) -> (tensor<?x96x128xf32>, tensor<?x96x128x128xf32>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>) attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0:5 = k3.kda.decode_step ins(%q, %k, %v, %z, %b, %gate, %qw, %kw, %vw, %bias, %nw, %sl : tensor<?x12288xf32>, tensor<?x12288xf32>, tensor<?x12288xf32>, tensor<?x96x128xf32>, tensor<?x96xf32>, tensor<?x96x128xf32>, tensor<12288x4xbf16>, tensor<12288x4xbf16>, tensor<12288x4xbf16>, tensor<96x128xf32>, tensor<128xbf16>, tensor<?xi32>) a_log(%a : tensor<96xf32>) outs(%y, %st, %cq, %ck, %cv : tensor<?x96x128xf32>, tensor<?x96x128x128xf32>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>) {kind = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.08838834764831845 : f64, l2norm = true, delta = true, eps = 1.0e-5 : f64} -> tensor<?x96x128xf32>, tensor<?x96x128x128xf32>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>
+  return %0#0, %0#1, %0#2, %0#3, %0#4 : tensor<?x96x128xf32>, tensor<?x96x128x128xf32>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>, tensor<?x3x12288xbf16>
+}
 }

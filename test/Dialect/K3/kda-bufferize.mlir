@@ -53,6 +53,12 @@
 // TILED-LABEL: func.func @recurrent_step(
 // TILED: k3.kda.recurrent_step ins(
 
+// CHECK-LABEL: func.func @decode_step(
+// CHECK: k3.kda.decode_step ins(%{{.*}} outs(%arg
+// PARTS-LABEL: func.func @decode_step(
+// TILED-LABEL: func.func @decode_step(
+// TILED: k3.kda.decode_step ins(
+
 // CHECK-LABEL: func.func @chunk_prepare(
 // CHECK: k3.kda.chunk_prepare ins(%{{.*}} outs(%arg
 // PARTS-LABEL: func.func @chunk_prepare(

@@ -39,6 +39,14 @@
 // CHECK-COUNT-3: scf.for
 // TILED-LABEL: func.func @recurrent_step(
 
+// Sequences, heads, the rows of the state; in a head three convolutions first.
+// CHECK-LABEL: func.func @decode_step(
+// CHECK-COUNT-2: scf.for
+// CHECK-COUNT-3: math.exp
+// CHECK: math.log
+// CHECK: math.rsqrt
+// TILED-LABEL: func.func @decode_step(
+
 // Exponents relative to the middle row, and products of factors that have them.
 // CHECK-LABEL: func.func @chunk_prepare(
 // CHECK: arith.divui

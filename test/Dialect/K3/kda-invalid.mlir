@@ -268,3 +268,35 @@ func.func @gated_norm_eps(%x: tensor<?x4x12xf32>, %gate: tensor<?x4x12xf32>, %we
       outs(%out : tensor<?x4x12xf32>) {eps = -1.0 : f64} -> tensor<?x4x12xf32>
   return
 }
+
+// -----
+
+func.func @decode_step_channels(%q: tensor<2x24xf32>, %v: tensor<2x64xf32>, %z: tensor<2x4x8xf32>, %beta: tensor<2x4xf32>,
+                       %gate: tensor<2x4x16xf32>, %qw: tensor<24x4xf32>, %vw: tensor<64x4xf32>, %dt_bias: tensor<4x8xf32>,
+                       %nw: tensor<16xf32>, %slots: tensor<2xi32>, %out: tensor<2x4x16xf32>, %state: tensor<?x4x16x8xf32>,
+                       %cq: tensor<?x3x24xf32>, %cv: tensor<?x3x64xf32>) {
+  // expected-error @+1 {{'k3.kda.decode_step' op expected 'CK' = H K = 32, got 24}}
+  %0:5 = k3.kda.decode_step ins(%q, %q, %v, %z, %beta, %gate, %qw, %qw, %vw, %dt_bias, %nw, %slots
+      : tensor<2x24xf32>, tensor<2x24xf32>, tensor<2x64xf32>, tensor<2x4x8xf32>, tensor<2x4xf32>, tensor<2x4x16xf32>,
+        tensor<24x4xf32>, tensor<24x4xf32>, tensor<64x4xf32>, tensor<4x8xf32>, tensor<16xf32>, tensor<2xi32>)
+      outs(%out, %state, %cq, %cq, %cv : tensor<2x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x24xf32>, tensor<?x3x24xf32>, tensor<?x3x64xf32>)
+      {kind = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.25 : f64, l2norm = true, delta = true, eps = 1.0e-5 : f64}
+      -> tensor<2x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x24xf32>, tensor<?x3x24xf32>, tensor<?x3x64xf32>
+  return
+}
+
+// -----
+
+func.func @decode_step_rate(%q: tensor<2x32xf32>, %v: tensor<2x64xf32>, %z: tensor<2x4x8xf32>, %beta: tensor<2x4xf32>,
+                       %gate: tensor<2x4x16xf32>, %qw: tensor<32x4xf32>, %vw: tensor<64x4xf32>, %dt_bias: tensor<4x8xf32>,
+                       %nw: tensor<16xf32>, %slots: tensor<2xi32>, %out: tensor<2x4x16xf32>, %state: tensor<?x4x16x8xf32>,
+                       %cq: tensor<?x3x32xf32>, %cv: tensor<?x3x64xf32>) {
+  // expected-error @+1 {{'k3.kda.decode_step' op expected 'a_log' with softplus, got none}}
+  %0:5 = k3.kda.decode_step ins(%q, %q, %v, %z, %beta, %gate, %qw, %qw, %vw, %dt_bias, %nw, %slots
+      : tensor<2x32xf32>, tensor<2x32xf32>, tensor<2x64xf32>, tensor<2x4x8xf32>, tensor<2x4xf32>, tensor<2x4x16xf32>,
+        tensor<32x4xf32>, tensor<32x4xf32>, tensor<64x4xf32>, tensor<4x8xf32>, tensor<16xf32>, tensor<2xi32>)
+      outs(%out, %state, %cq, %cq, %cv : tensor<2x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xf32>, tensor<?x3x32xf32>, tensor<?x3x64xf32>)
+      {kind = #k3.gate_kind<softplus>, scale = 0.25 : f64, l2norm = true, delta = true, eps = 1.0e-5 : f64}
+      -> tensor<2x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xf32>, tensor<?x3x32xf32>, tensor<?x3x64xf32>
+  return
+}

@@ -38,6 +38,11 @@
 // MEMREF-LABEL: func.func @recurrent_step(
 // MEMREF-NEXT: k3.kda.recurrent_step {{.*}}outs({{.*}} memref<{{[^>]*}}>)
 
+// CHECK-LABEL: func.func @decode_step(
+// CHECK: k3.kda.decode_step {{.*}} a_log(%{{.*}} : tensor<4xf32>) outs({{.*}}) {delta = true, eps = {{.*}} : f64, kind = #k3.gate_kind<softplus>, l2norm = true, scale = 2.500000e-01 : f64}
+// MEMREF-LABEL: func.func @decode_step(
+// MEMREF-NEXT: k3.kda.decode_step {{.*}}outs({{.*}} memref<{{[^>]*}}>)
+
 // CHECK-LABEL: func.func @chunk_prepare(
 // CHECK: k3.kda.chunk_prepare {{.*}} {anchor = #k3.anchor<mid_row>, l2norm = true, scale = 2.500000e-01 : f64}
 // MEMREF-LABEL: func.func @chunk_prepare(

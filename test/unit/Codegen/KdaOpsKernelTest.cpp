@@ -312,4 +312,91 @@ TEST(KdaGatedNorm, MatchesReference) {
     }
 }
 
+struct DecodeCase {
+  Index heads, K, V, taps;
+  bool softplus, withRate, l2norm, delta, narrowConv;
+};
+
+class KdaDecodeStep : public ::testing::TestWithParam<DecodeCase> {};
+
+// Against the ops it is made of, as the reference has them.
+TEST_P(KdaDecodeStep, MatchesReference) {
+  DecodeCase c = GetParam();
+  Random random(7);
+  Index H = c.heads, K = c.K, V = c.V, history = c.taps - 1;
+  constexpr double scale = 0.125, eps = 1e-5, bound = -5;
+  auto floats = [&](Shape shape, double deviation = 1) {
+    Index size = 1;
+    for (Index dim : shape)
+      size *= dim;
+    return Array::f32(shape, random.normal(size, deviation));
+  };
+  auto conv = [&](Index slots, Index channels) {
+    return Array::floats(c.narrowConv, {slots, history, channels}, random.normal(slots * history * channels));
+  };
+  // Keys of length about 1 where the op does not normalise them, for the delta rule to be stable.
+  double keyScale = c.l2norm ? 1 : 1 / std::sqrt(static_cast<double>(K));
+  Array qWeight = Array::bf16({H * K, c.taps}, random.normal(H * K * c.taps, keyScale));
+  Array kWeight = Array::bf16({H * K, c.taps}, random.normal(H * K * c.taps, keyScale));
+  Array vWeight = Array::bf16({H * V, c.taps}, random.normal(H * V * c.taps));
+  Array bias = floats({H, K}), normWeight = Array::bf16({V}, random.normal(V)), rate = floats({H + 3});
+  for (const CompileOptions &way : allWays()) {
+    if (way.isForGpu() && way.phase == "prefill")
+      continue; // an op of decoding
+    KernelSpec spec("k3.kda.decode_step");
+    spec.in(floats({1, H * K}), {0}).in(floats({1, H * K}), {0}).in(floats({1, H * V}), {0});
+    spec.in(floats({1, H, K}), {0}).in(floats({1, H}), {0}).in(floats({1, H, V}), {0});
+    spec.in(qWeight).in(kWeight).in(vWeight).in(bias).in(normWeight).in(Array::i32({1}, {0}), {0});
+    if (c.withRate)
+      spec.optional("a_log", rate);
+    spec.out(floats({1, H, V}), {0}).out(floats({1, H, V, K}), {0});
+    spec.out(conv(1, H * K), {0}).out(conv(1, H * K), {0}).out(conv(1, H * V), {0});
+    spec.attr(c.softplus ? "kind = #k3.gate_kind<softplus>"
+                         : "kind = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64");
+    spec.attr("scale = 0.125 : f64").attr("eps = 1.0e-5 : f64");
+    spec.attr(c.l2norm ? "l2norm = true" : "l2norm = false").attr(c.delta ? "delta = true" : "delta = false");
+    auto kernel = spec.compile(way);
+    ASSERT_TRUE(kernel);
+    for (Index N : {0, 1, 2, 5}) {
+      Pool pool = makePool(random, N);
+      Array q = floats({N, H * K}), k = floats({N, H * K}), v = floats({N, H * V}), z = floats({N, H, K}, 3);
+      Array beta = floats({N, H}), gate = floats({N, H, V}), out = Array::undefined("f32", {N, H, V});
+      Array state = floats({pool.slots, H, V, K}), convQ = conv(pool.slots, H * K), convK = conv(pool.slots, H * K),
+            convV = conv(pool.slots, H * V);
+
+      auto cu = cumulate(std::vector<Index>(N, 1));
+      Vec wantQ = convQ.values(), wantK = convK.values(), wantV = convV.values(), wantState = state.values();
+      Vec q1 = ref::shortConv(q.values(), qWeight.values(), cu, pool.index.ints(), wantQ, H * K, c.taps);
+      Vec k1 = ref::shortConv(k.values(), kWeight.values(), cu, pool.index.ints(), wantK, H * K, c.taps);
+      Vec v1 = ref::shortConv(v.values(), vWeight.values(), cu, pool.index.ints(), wantV, H * V, c.taps);
+      Vec g = ref::kdaGate(z.values(), c.withRate ? rate.values() : Vec(), bias.values(),
+                           c.softplus ? ref::GateKind::Softplus : ref::GateKind::BoundedSigmoid, bound, N, H, K);
+      Vec o = ref::kdaScan(q1, k1, v1, g, beta.values(), cu, pool.index.ints(), wantState, {N, H, K, V},
+                           {ref::Decay::PerChannel, c.delta, c.l2norm, scale});
+      Vec expected = ref::kdaGatedNorm(o, gate.values(), normWeight.values(), N * H, V, eps);
+
+      std::vector<Array> arrays = {q,       k,       v,       z,    beta,       gate,
+                                   qWeight, kWeight, vWeight, bias, normWeight, pool.index};
+      if (c.withRate)
+        arrays.push_back(rate);
+      arrays.insert(arrays.end(), {out, state, convQ, convK, convV});
+      kernel->run(arrays);
+      // The norm divides by what the step leaves: its error counts once more.
+      EXPECT_TRUE(isClose(out, expected, 4 * tolerance)) << way << ", " << N << " sequences";
+      EXPECT_TRUE(isClose(state, wantState, tolerance)) << way << ", " << N << " sequences";
+      double convTolerance = c.narrowConv ? 4e-3 : 0; // new rows are rounded to bf16
+      EXPECT_TRUE(isClose(convQ, wantQ, convTolerance)) << way << ", " << N << " sequences";
+      EXPECT_TRUE(isClose(convK, wantK, convTolerance)) << way << ", " << N << " sequences";
+      EXPECT_TRUE(isClose(convV, wantV, convTolerance)) << way << ", " << N << " sequences";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, KdaDecodeStep,
+                         ::testing::Values(DecodeCase{3, 32, 48, 4, false, true, true, true, false},
+                                           DecodeCase{2, 19, 7, 4, false, false, true, true, true},
+                                           DecodeCase{2, 16, 40, 2, true, true, false, true, false},
+                                           DecodeCase{1, 24, 8, 3, false, true, false, false, false},
+                                           DecodeCase{2, 128, 128, 4, true, true, true, true, true}));
+
 } // namespace

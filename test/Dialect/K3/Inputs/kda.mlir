@@ -68,6 +68,27 @@ func.func @recurrent_step(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, %v: tens
   return %0#0, %0#1 : tensor<?x4x16xf32>, tensor<?x4x16x8xf32>
 }
 
+func.func @decode_step(%q: tensor<?x32xf32>, %v: tensor<?x64xf32>, %z: tensor<?x4x8xf32>, %beta: tensor<?x4xf32>,
+                       %gate: tensor<?x4x16xf32>, %qw: tensor<32x4xbf16>, %vw: tensor<64x4xbf16>, %dt_bias: tensor<4x8xf32>,
+                       %nw: tensor<16xbf16>, %slots: tensor<?xi32>, %a_log: tensor<4xf32>,
+                       %out: tensor<?x4x16xf32> {bufferization.writable = true},
+                       %state: tensor<?x4x16x8xf32> {bufferization.writable = true},
+                       %cq: tensor<?x3x32xbf16> {bufferization.writable = true},
+                       %ck: tensor<?x3x32xbf16> {bufferization.writable = true},
+                       %cv: tensor<?x3x64xbf16> {bufferization.writable = true})
+    -> (tensor<?x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xbf16>, tensor<?x3x32xbf16>, tensor<?x3x64xbf16>) {
+  %0:5 = k3.kda.decode_step ins(%q, %q, %v, %z, %beta, %gate, %qw, %qw, %vw, %dt_bias, %nw, %slots
+      : tensor<?x32xf32>, tensor<?x32xf32>, tensor<?x64xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4x16xf32>,
+        tensor<32x4xbf16>, tensor<32x4xbf16>, tensor<64x4xbf16>, tensor<4x8xf32>, tensor<16xbf16>, tensor<?xi32>)
+      a_log(%a_log : tensor<4xf32>)
+      outs(%out, %state, %cq, %ck, %cv
+        : tensor<?x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xbf16>, tensor<?x3x32xbf16>, tensor<?x3x64xbf16>)
+      {kind = #k3.gate_kind<softplus>, scale = 0.25 : f64, l2norm = true, delta = true, eps = 1.0e-05 : f64}
+      -> tensor<?x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xbf16>, tensor<?x3x32xbf16>, tensor<?x3x64xbf16>
+  return %0#0, %0#1, %0#2, %0#3, %0#4
+      : tensor<?x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xbf16>, tensor<?x3x32xbf16>, tensor<?x3x64xbf16>
+}
+
 func.func @chunk_prepare(%q: tensor<?x4x8xf32>, %k: tensor<?x4x8xf32>, %v: tensor<?x4x12xf32>, %g: tensor<?x4x8xf32>,
                          %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>,
                          %qg: tensor<?x4x16x8xf32> {bufferization.writable = true},
