@@ -148,8 +148,8 @@ Logits runBatch(const Engine &engine) {
     batch.push_back({engine.create(), tokensOf(engine, length, length)});
   Logits all = engine.step(batch);
   for (std::uint64_t i = 0; i < 20; ++i) {
-    for (auto &[sequence, tokens] : batch)
-      tokens = tokensOf(engine, 100 * i + static_cast<std::uint64_t>(sequence), 1);
+    for (std::size_t n = 0; n < batch.size(); ++n)
+      batch[n].second = tokensOf(engine, 100 * i + n, 1);
     Logits logits = engine.step(batch);
     all.insert(all.end(), logits.begin(), logits.end());
   }
