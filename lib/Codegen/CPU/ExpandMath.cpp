@@ -7,7 +7,6 @@
 #include "lib/Codegen/CPU/Passes.h"
 #include "lib/Codegen/Common/TargetModel.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -50,20 +49,10 @@ struct SplitFma : OpRewritePattern<math::FmaOp> {
   }
 };
 
-/// Narrowing to bf16 in vectors of 16 is an instruction on some targets; everything else is expanded.
+/// Narrowing to bf16 in vectors of the target's width is an instruction on some targets; everything else is expanded.
 bool isNative(arith::TruncFOp op, const TargetModel &target) {
   auto type = dyn_cast<VectorType>(op.getType());
-  return target.avx512Bf16 && type && type.getRank() == 1 && type.getNumElements() == 16 &&
-         getElementTypeOrSelf(op.getIn()).isF32() && type.getElementType().isBF16();
-}
-
-/// By name: LLVM may take a fptrunc apart, down to calls of a library function for every element.
-void narrowNatively(arith::TruncFOp op) {
-  OpBuilder b(op);
-  auto narrow = LLVM::CallIntrinsicOp::create(
-      b, op.getLoc(), op.getType(), b.getStringAttr("llvm.x86.avx512bf16.cvtneps2bf16.512"), op.getIn());
-  op.replaceAllUsesWith(narrow.getResults());
-  op.erase();
+  return target.avx512Bf16 && type && type.getNumElements() == target.lanes;
 }
 
 struct ExpandMath : k3::impl::K3ExpandMathBase<ExpandMath> {
@@ -88,10 +77,7 @@ struct ExpandMath : k3::impl::K3ExpandMathBase<ExpandMath> {
 
     SmallVector<Operation *> conversions;
     func.walk([&](Operation *op) {
-      auto narrow = dyn_cast<arith::TruncFOp>(op);
-      if (narrow && isNative(narrow, *target))
-        narrowNatively(narrow);
-      else if (narrow || isa<arith::ExtFOp>(op))
+      if (isa<arith::ExtFOp>(op) || (isa<arith::TruncFOp>(op) && !isNative(cast<arith::TruncFOp>(op), *target)))
         conversions.push_back(op);
     });
     RewritePatternSet bfloat(context);

@@ -52,8 +52,7 @@ def K3ExpandMath : Pass<"k3-expand-math", "::mlir::func::FuncOp"> {
     No function of the maths library is left: exp, tanh and rsqrt are this project's own (about 1 to 2 ulp), the others
     upstream's polynomials.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::vector::VectorDialect",
-                           "::mlir::LLVM::LLVMDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::vector::VectorDialect"];
 }
 
 def K3EmitEntryPoints : Pass<"k3-emit-entry-points", "::mlir::ModuleOp"> {

@@ -331,8 +331,10 @@ TEST_P(KdaDecodeStep, MatchesReference) {
       size *= dim;
     return Array::f32(shape, random.normal(size, deviation));
   };
+  // Only GPUs decode by this op: stores of single bf16 elements are not what CPUs have code for.
+  bool narrowConv = c.narrowConv && (exporting() || simulating());
   auto conv = [&](Index slots, Index channels) {
-    return Array::floats(c.narrowConv, {slots, history, channels}, random.normal(slots * history * channels));
+    return Array::floats(narrowConv, {slots, history, channels}, random.normal(slots * history * channels));
   };
   // Keys of length about 1 where the op does not normalise them, for the delta rule to be stable.
   double keyScale = c.l2norm ? 1 : 1 / std::sqrt(static_cast<double>(K));
@@ -384,7 +386,7 @@ TEST_P(KdaDecodeStep, MatchesReference) {
       // The norm divides by what the step leaves: its error counts once more.
       EXPECT_TRUE(isClose(out, expected, 4 * tolerance)) << way << ", " << N << " sequences";
       EXPECT_TRUE(isClose(state, wantState, tolerance)) << way << ", " << N << " sequences";
-      double convTolerance = c.narrowConv ? 4e-3 : 0; // new rows are rounded to bf16
+      double convTolerance = narrowConv ? 4e-3 : 0; // new rows are rounded to bf16
       EXPECT_TRUE(isClose(convQ, wantQ, convTolerance)) << way << ", " << N << " sequences";
       EXPECT_TRUE(isClose(convK, wantK, convTolerance)) << way << ", " << N << " sequences";
       EXPECT_TRUE(isClose(convV, wantV, convTolerance)) << way << ", " << N << " sequences";

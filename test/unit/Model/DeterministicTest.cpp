@@ -154,7 +154,17 @@ struct Asked {
   std::uint64_t seed;
   float temperature;
   std::uint32_t drafts;
+  /// What is drafted from, with every fifth token wrong; empty: what the prompt says.
+  Tokens hint = {};
 };
+
+uint32_t draftFromHint(void *user, const int32_t *, uint64_t count, int32_t *out, uint32_t most) {
+  const auto &asked = *static_cast<const Asked *>(user);
+  uint32_t made = 0;
+  for (std::size_t at = count - asked.prompt.size(); made < most && at < asked.hint.size(); ++at)
+    out[made++] = asked.hint[at] + (at % 5 == 4);
+  return made;
+}
 
 /// The answers to all requests, `together` of them at a time.
 std::vector<Tokens> answer(Engine &engine, const std::vector<Asked> &asked, std::uint32_t budget,
@@ -189,6 +199,10 @@ std::vector<Tokens> answer(Engine &engine, const std::vector<Asked> &asked, std:
     request.max_tokens = 24;
     request.sampling = &sampling;
     request.max_draft = one.drafts;
+    if (!one.hint.empty()) {
+      request.draft = draftFromHint;
+      request.draft_user = const_cast<Asked *>(&one);
+    }
     char error[256] = "";
     requests.emplace_back();
     EXPECT_EQ(k3rt_scheduler_submit(scheduler, &request, &requests.back(), error, sizeof error), K3RT_OK) << error;
@@ -227,6 +241,8 @@ TEST_P(Deterministic, Requests) {
     });
     want.push_back(answer(engine, {one}, 0, 1)[0]);
   }
+  for (std::size_t i = 0; i < asked.size(); i += 3)
+    asked[i].hint = want[i];
   std::uint64_t accepted = 0;
   for (std::uint32_t budget : {0u, 6u, 50u}) {
     Engine engine(artifact(), [](auto &o) {
