@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/engine/Engine.h"
-#include "runtime/src/artifact/CheckArtifact.h"
 #include "runtime/src/artifact/Fingerprint.h"
 #include "runtime/src/artifact/Programs.h"
 #include "runtime/src/artifact/WeightTensors.h"
@@ -201,15 +200,13 @@ Status Engine::openWeights() {
 }
 
 Status Engine::openPhase(const schema::Program &encoded) {
-  bool isPrefill = encoded.phase() == schema::Phase::Prefill;
-  Phase &phase = isPrefill ? prefill : decode;
+  Phase &phase =
+      encoded.phase() == schema::Phase::Prefill ? prefill : decode;
   phase.present = true;
-  phase.limits.rows = isPrefill || encoded.exact()
-                          ? memory.prefillWindow
-                          : encoded.max_tokens();
-  phase.limits.sequences =
-      std::min(encoded.max_sequences(), encoded.max_tokens());
-  phase.limits.logitRows = encoded.max_logit_rows();
+  SymbolValues largest = largestStep(encoded, memory);
+  phase.limits.rows = uint32_t(largest[Symbol::rows]);
+  phase.limits.sequences = uint32_t(largest[Symbol::sequences]);
+  phase.limits.logitRows = uint32_t(largest[Symbol::logitRows]);
   K3RT_RETURN_IF_ERROR(phase.inputs.init(encoded, memory, *device));
   ProgramParts parts;
   parts.index = &file.index();
@@ -217,10 +214,9 @@ Status Engine::openPhase(const schema::Program &encoded) {
                                    : &deviceWeights.addresses();
   parts.states = &states;
   parts.arena = arena.data();
+  parts.arenaOffsets = planArena(encoded, memory).offsets;
   phase.program.build(parts, encoded);
   // checkArtifact did not know S, P and M.
-  SymbolValues largest =
-      largestStep(encoded, memory.slots, memory.pages, memory.pagesPerSequence);
   K3RT_RETURN_IF_ERROR(
       phase.program.bind(largest, phase.inputs.addressesFor(largest),
                          reinterpret_cast<float *>(runLogits.data())));

@@ -24,8 +24,7 @@ Status StepInputs::init(const k3::artifact::Program &program,
   counts[Symbol::slots] = plan.slots;
   counts[Symbol::pages] = plan.pages;
   counts[Symbol::pagesPerSequence] = plan.pagesPerSequence;
-  SymbolValues largest =
-      largestStep(program, plan.slots, plan.pages, plan.pagesPerSequence);
+  SymbolValues largest = largestStep(program, plan);
   uint64_t bytes = 0;
   for (size_t i = 0; i < numInputs; ++i)
     bytes += inputBytes(Input(i), largest);

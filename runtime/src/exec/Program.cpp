@@ -110,7 +110,7 @@ void *Program::bufferAddress(uint32_t buffer) const {
   case schema::BufferRole::Output:
     return logitsAt;
   case schema::BufferRole::Transient:
-    return parts.arena + encoded.arena_offset();
+    return parts.arena + parts.arenaOffsets[buffer];
   }
   __builtin_unreachable(); // checkArtifact knows all roles
 }

@@ -23,6 +23,7 @@ struct ProgramParts {
   const std::vector<const void *> *weights = nullptr; ///< per weight
   const StatePool *states = nullptr;
   char *arena = nullptr;
+  std::vector<uint64_t> arenaOffsets; ///< per buffer of the program
 };
 
 /// Where a step's inputs are.

@@ -90,16 +90,49 @@ static void addStates(const schema::Artifact &index, MemoryPlan &plan) {
   }
 }
 
-static void addPrograms(const schema::Artifact &index, const DeviceName &device,
-                        MemoryPlan &plan) {
+SymbolValues largestStep(const schema::Program &program,
+                         const MemoryPlan &plan) {
+  SymbolValues values =
+      largestStep(program, plan.slots, plan.pages, plan.pagesPerSequence);
+  bool takesWindows =
+      program.phase() == schema::Phase::Prefill || program.exact();
+  auto limit = [&values](Symbol symbol, uint64_t to) {
+    values[symbol] = int64_t(std::min(uint64_t(values[symbol]), to));
+  };
+  limit(Symbol::sequences, plan.slots);
+  auto sequences = uint64_t(values[Symbol::sequences]);
+  uint64_t rows = takesWindows ? plan.prefillWindow : plan.slots;
+  uint64_t each = takesWindows ? std::min(plan.maxContext, rows) : 1;
+  limit(Symbol::rows, std::min(rows, sequences * each));
+  for (Symbol symbol : {Symbol::sequences, Symbol::logitRows})
+    limit(symbol, uint64_t(values[Symbol::rows]));
+  limit(Symbol::chunks,
+        uint64_t(maxChunks(values[Symbol::rows], values[Symbol::sequences],
+                           program.chunk_rows())));
+  return values;
+}
+
+ArenaLayout planArena(const schema::Program &program, const MemoryPlan &plan) {
+  // Kernels of GPUs may read whole tiles, behind the rows of a step.
+  return layOutArena(program, plan.onGpu
+                                  ? largestStep(program, 1, 1, 1)
+                                  : largestStep(program, plan));
+}
+
+static void addPrograms(const schema::Artifact &index,
+                        const EngineOptions &options, MemoryPlan &plan) {
+  const DeviceName &device = options.device;
   uint64_t width = index.model()->vocab_size() * sizeof(float);
   plan.onGpu = !device.isCpu();
   for (const auto *program : *index.programs()) {
     if (program->executable_kind() != executableKind(device))
       continue;
-    plan.arena = std::max<uint64_t>(plan.arena, program->arena_bytes());
-    SymbolValues largest =
-        largestStep(*program, plan.slots, plan.pages, plan.pagesPerSequence);
+    SymbolValues largest = largestStep(*program, plan);
+    // Deterministic runs are the exact decode program's alone.
+    if (!options.deterministic || plan.onGpu ||
+        program->phase() == schema::Phase::Decode)
+      plan.arena =
+          std::max(plan.arena, planArena(*program, plan).bytes);
     uint64_t inputs = 0;
     for (size_t i = 0; i < numInputs; ++i)
       inputs += alignTo(uint64_t(inputShape(Input(i), largest).elements()) *
@@ -163,7 +196,7 @@ Status planMemory(const schema::Artifact &index, const EngineOptions &options,
     plan.pagesPerSequence = uint32_t(perSequence);
   }
   plan.pages = uint32_t(wantedPages);
-  addPrograms(index, options.device, plan);
+  addPrograms(index, options, plan);
   if (!options.device.isCpu())
     plan.weights = deviceWeightBytes(index);
   if (plan.weights > maxPoolBytes)

@@ -6,6 +6,7 @@
 #define K3RT_STATE_MEMORYPLAN_H
 
 #include "runtime/schemas/k3_artifact_generated.h"
+#include "runtime/src/artifact/ArenaLayout.h"
 #include "runtime/src/base/DeviceName.h"
 #include "runtime/src/base/Progress.h"
 #include "runtime/src/base/Status.h"
@@ -49,7 +50,7 @@ struct MemoryPlan {
   uint64_t recurrentPerSequence = 0, convPerSequence = 0;
   uint64_t kvPerToken = 0; ///< over all layers
   uint64_t statePool = 0, kvPool = 0;
-  uint64_t arena = 0;   ///< of the largest program
+  uint64_t arena = 0;   ///< of the program whose steps need most
   uint64_t inputs = 0;  ///< i32 inputs of a step, all of them
   uint64_t runLogits = 0;  ///< of one program run, if it cannot write in place
   uint64_t stepLogits = 0; ///< of a step, a row per sequence, on the host
@@ -71,6 +72,15 @@ struct MemoryPlan {
     return both + (onGpu ? weights : stepLogits + scratchPerThread * threads);
   }
 };
+
+/// The largest run of `program` in an engine of this plan: no more rows than a
+/// window has, or than the sequences of a run can have.
+SymbolValues largestStep(const k3::artifact::Program &program,
+                         const MemoryPlan &plan);
+
+/// Where the buffers of `program` are in the arena of an engine of this plan.
+ArenaLayout planArena(const k3::artifact::Program &program,
+                      const MemoryPlan &plan);
 
 /// Errors: K3RT_INVALID_ARGUMENT for options out of range, K3RT_UNSUPPORTED when
 /// there is no program for the device, K3RT_OUT_OF_MEMORY when memory_limit cannot hold the fixed parts and one page per sequence

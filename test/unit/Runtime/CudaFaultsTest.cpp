@@ -189,7 +189,7 @@ TEST_F(CudaFaultsTest, MemoryLimitCountsWeights) {
   ASSERT_EQ(k3rt_plan_open(both.c_str(), 0, &wanted, &gpu, error, sizeof(error)), K3RT_OK) << error;
   // The table, two vectors, three experts and their table, each at 256 bytes; no scratch memory of threads.
   EXPECT_GE(gpu.total_bytes, cpu.total_bytes + 64 * 8 * 4 + 6 * 256 - 64 * 1024);
-  EXPECT_EQ(gpu.arena_bytes, cpu.arena_bytes);
+  EXPECT_GE(gpu.arena_bytes, cpu.arena_bytes);
   TestEngine limited(both, onGpu([&](auto &o) { o.memory_limit = gpu.total_bytes - 40 * gpu.kv_bytes_per_token; }));
   EXPECT_LT(limited.stats().total_pages, 4 * 4096u / 4);
   k3rt_device_info info = {};
