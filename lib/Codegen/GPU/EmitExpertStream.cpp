@@ -86,9 +86,13 @@ struct StreamShape {
   int64_t inputStart() const { return stages * stageBytes(); }
   int64_t sumStart() const { return inputStart() + inputBytes(); }
   int64_t barrierStart() const { return sumStart() + groups * sumStages * sumBytes; }
-  int64_t scheduleStart() const {
-    return barrierStart() + Ring::barrierBytes(stages) + Ring::barrierBytes(groups * sumStages);
-  }
+  /// Barriers of arrivals, used in turn. A group that waits for piece u of the block's has seen piece u - 2 chunks - 1 or a
+  /// later one, which was copied after all pieces `stages` before it were consumed. With so many barriers, the one of u
+  /// has ended its last round then, and its parity tells whether u is there.
+  int64_t arrivals() const { return stages + 2 * chunks + 1; }
+  int64_t arrivalStart() const { return barrierStart() + Ring::barrierBytes(stages); }
+  int64_t sumBarrierStart() const { return arrivalStart() + Ring::barrierBytes(arrivals()); }
+  int64_t scheduleStart() const { return sumBarrierStart() + Ring::barrierBytes(groups * sumStages); }
   int64_t sharedBytes() const {
     return scheduleStart() + (experts > 0 ? ExpertSchedule::sharedBytes(experts) : 0);
   }
@@ -122,7 +126,7 @@ std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const G
     } while (shape.depth % (shape.chunks * unit) != 0);
   shape.stages = 0;
   int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
-  shape.stages = std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(1)));
+  shape.stages = std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(2)));
   if (room < 0 || shape.stages < 2)
     return std::nullopt;
   return shape;
@@ -154,7 +158,7 @@ class StreamEmitter {
 public:
   StreamEmitter(const GpuBuilder &g, const ExpertProduct &product, const StreamShape &shape)
       : g(g), product(product), shape(shape), ring(g, shape.stages, shape.barrierStart()),
-        sums(g, groups * sumStages, shape.barrierStart() + Ring::barrierBytes(shape.stages)) {
+        arrivals(g, shape.arrivals(), shape.arrivalStart()), sums(g, groups * sumStages, shape.sumBarrierStart()) {
     if (product.experts > 0)
       schedule.emplace(g, product.offsets, shape.rowsPerPass, shape.scheduleStart());
   }
@@ -166,6 +170,7 @@ public:
     product.prefetchTables(g);
     g.ifFirstThread([&] {
       ring.init(/*producers=*/1, groupWarps);
+      arrivals.init(/*producers=*/1, 1);
       sums.init(/*producers=*/groupWarps, 1);
       fenceBarriers(g);
     });
@@ -225,7 +230,7 @@ private:
 
   void produce() {
     RingPosition start = ring.start();
-    forPasses({start.stage, start.parity}, [&](const ExpertPass &pass, Value, Value firstTile, Value endTile,
+    forPasses({start.stage, start.parity, g.i32(0)}, [&](const ExpertPass &pass, Value, Value firstTile, Value endTile,
                                                ValueRange at) {
       Values weights, scales;
       for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
@@ -234,11 +239,11 @@ private:
           scales.push_back(product.scaleRow(g, matrix, pass.expert, g.i32(0)));
       }
       return g.loop(firstTile, endTile, g.i32(1), at, [&](Value tile, ValueRange at) {
-        RingPosition position{at[0], at[1]};
+        RingPosition position{at[0], at[1]}, arrival{at[2], g.i32(0)};
         Value row = g.mul(tile, shape.matrixRows());
         for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
           ring.waitEmpty(position);
-          Value bar = ring.full(position.stage), start = stageStart(position.stage);
+          Value bar = arrivals.full(arrival.stage), start = stageStart(position.stage);
           if (shape.mxfp4 && shape.scaleRows() == 0)
             for (int64_t matrix = 0; matrix < product.matrices(); ++matrix)
               moveScales(scales[matrix], matrix, row, start);
@@ -251,8 +256,9 @@ private:
               copyScales(scales[matrix], matrix, row, chunk, start, bar);
           }
           position = ring.next(position);
+          arrival = arrivals.next(arrival);
         }
-        return Values{position.stage, position.parity};
+        return Values{position.stage, position.parity, arrival.stage};
       });
     });
   }
@@ -366,38 +372,37 @@ private:
     });
   }
 
-  /// Stage number `number` of all of the block's.
-  RingPosition positionOf(Value number) {
-    return {g.rem(number, shape.stages), g.rem(g.div(number, shape.stages), 2)};
-  }
+  /// Where number `number` is in a ring.
+  RingPosition place(Value number, int64_t stages) { return {g.rem(number, stages), g.rem(g.div(number, stages), 2)}; }
 
   /// Tile number `number` of the block, `done` of the group.
   void multiplyTile(const ExpertPass &pass, Value tile, Value number, Value done) {
     // Two sets of sums, so that instructions need not wait for each other.
     Values partial(8, g.f32(0));
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
-      RingPosition position = positionOf(g.add(g.mul(number, shape.chunks), chunk));
+      Value piece = g.add(g.mul(number, shape.chunks), chunk);
       // Warps take turns in having the first step, where they do not have the same number of steps.
       Value first = member;
       if (shape.steps() % groupWarps != 0) {
         Value turn = g.mul(g.add(g.mul(done, shape.chunks), chunk), shape.steps());
         first = g.bitAnd(g.sub(member, turn), groupWarps - 1);
       }
-      ring.waitFull(position);
-      Value start = stageStart(position.stage);
+      arrivals.waitFull(place(piece, shape.arrivals()));
+      Value stage = g.rem(piece, shape.stages), start = stageStart(stage);
       partial = g.loop(first, g.i32(shape.steps()), g.i32(groupWarps), partial,
                        [&](Value step, ValueRange partial) { return multiplyStep(start, step, chunk, partial); });
       g.warpBarrier();
-      g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(position.stage)); });
+      g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(stage)); });
     }
     for (int64_t i = 0; i < 4; ++i)
       partial[i] = g.add(partial[i], partial[4 + i]);
     partial.resize(4);
 
-    RingPosition position{g.add(g.mul(group, sumStages), g.rem(done, sumStages)), g.rem(g.div(done, sumStages), 2)};
+    RingPosition position = place(done, sumStages);
+    position.stage = g.add(g.mul(group, sumStages), position.stage);
     sums.waitEmpty(position);
-    Value place = g.add(g.mul(position.stage, sumBytes), g.mul(lane, 16));
-    Value slots = g.advance(g.shared(shape.sumStart()), place, g.i8());
+    Value offset = g.add(g.mul(position.stage, sumBytes), g.mul(lane, 16));
+    Value slots = g.advance(g.shared(shape.sumStart()), offset, g.i8());
     g.storeRaw(vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.f32()), partial),
                g.advance(slots, g.mul(member, 32 * 16), g.i8()));
     g.warpBarrier();
@@ -549,7 +554,8 @@ private:
   const GpuBuilder &g;
   const ExpertProduct &product;
   StreamShape shape;
-  Ring ring, sums;
+  /// Of the stages, whether they are empty; of pieces, whether they have arrived; of the sums of all groups.
+  Ring ring, arrivals, sums;
   std::optional<ExpertSchedule> schedule;
   Value lane, warp, passes, tilesPerPass, begin, end, firstPass, lastPass;
   /// The warp's group, and which of it the warp is; the lane's first run of x.

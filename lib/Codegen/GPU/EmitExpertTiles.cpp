@@ -4,8 +4,9 @@
 //===----------------------------------------------------------------------===//
 //
 // out^T = weight x^T: rows of the weight are rows of wgmma, rows of x its columns. A pass is some rows of one expert, up to
-// 256; a tile is 64 rows of both matrices of a gated unit, one for each of two warpgroups, or 128 of the only one. Blocks,
-// one per multiprocessor, take tiles in turn. The columns of wgmma are as many as the pass has rows, in steps.
+// 128 or 256. Each of two warpgroups has 64 rows of both matrices of a gated unit, whose sums meet in a thread, or 128 (or
+// 64, where that does not divide them) of the only one. Blocks, one per multiprocessor, take tiles in turn. The columns of
+// wgmma are as many as the pass has rows, in steps.
 //
 // The warps of a third warpgroup bring the weights and the rows of x, which lie anywhere, into a ring, 64 k at a time, each
 // warp a stage of its own: it can wait for its copies and make them visible to wgmma while the others copy.
@@ -36,22 +37,21 @@ namespace {
 constexpr StringRef strategyName = "tiles";
 
 constexpr int64_t groupThreads = 128, consumers = 2, producers = 4, threads = (1 + consumers) * groupThreads;
-constexpr int64_t producerRegisters = 88, consumerRegisters = 208;
-/// Rows of the weight of a warpgroup, and k of a stage.
-constexpr int64_t groupRows = 64, depthTile = 64, stepDepth = 16;
-constexpr int64_t weightRows = consumers * groupRows;
+/// Registers per thread that a multiprocessor has for all of a block's, rounded down as ptxas does for equal shares.
+constexpr int64_t sharedRegisters = 168 * (1 + consumers);
+/// Rows of the weight of a wgmma, and k of a stage.
+constexpr int64_t partRows = 64, depthTile = 64, stepDepth = 16;
 /// Bytes of 64 k in bf16, and of one copy.
 constexpr int64_t rowBytes = 128, pieceBytes = 16;
-/// Sums of a thread in 8 columns; threads of both warpgroups exchange so many of them at once, 16 bytes each.
-constexpr int64_t exchangedBlocks = 8, mailBytes = exchangedBlocks * groupThreads * pieceBytes;
-/// Of both consumers, and of each one.
-constexpr int64_t consumerBarrier = 1, groupBarrier = 2;
+/// The first consumer's.
+constexpr int64_t groupBarrier = 1;
 
 /// How an op is cut.
 struct TileShape {
   int64_t features, depth, experts;
   bool mxfp4, gated, xIsF32;
-  int64_t terms, stages;
+  /// bf16 terms of an element of x; wgmmas with different rows of the weight in a warpgroup.
+  int64_t terms, parts, stages;
   /// Columns of wgmma to choose from, rising; the last one is the most rows of a pass.
   ArrayRef<int64_t> widths;
 
@@ -59,17 +59,23 @@ struct TileShape {
 
   int64_t maxRows() const { return widths.back(); }
   int64_t steps() const { return depth / depthTile; }
-  int64_t featuresPerTile() const { return gated ? groupRows : weightRows; }
+  /// Decoded weights need registers where wgmma is issued, more pointers where weights are copied.
+  int64_t producerRegisters() const { return mxfp4 ? 104 : 120; }
+  int64_t consumerRegisters() const { return (sharedRegisters - producerRegisters()) / consumers; }
+
+  int64_t weightRows() const { return consumers * parts * partRows; }
+  /// Of a consumer: of both matrices, or of the only one.
+  int64_t featuresOfGroup() const { return gated ? partRows : parts * partRows; }
+  int64_t featuresPerTile() const { return consumers * featuresOfGroup(); }
   int64_t tilesPerPass() const { return features / featuresPerTile(); }
   int64_t codeRowBytes() const { return mxfp4 ? depthTile / 2 : rowBytes; }
 
-  int64_t weightBytes() const { return weightRows * codeRowBytes(); }
+  int64_t weightBytes() const { return weightRows() * codeRowBytes(); }
   int64_t termBytes() const { return maxRows() * rowBytes; }
   /// x first: its rows have to start at multiples of 1024 bytes.
   int64_t stageBytes() const { return terms * termBytes() + llvm::alignTo(weightBytes(), 1024); }
-  int64_t mailStart() const { return stages * stageBytes(); }
   /// Per producing warp, the rows of x that it copies.
-  int64_t listStart() const { return mailStart() + (gated ? consumers * mailBytes : 0); }
+  int64_t listStart() const { return stages * stageBytes(); }
   int64_t listBytes() const { return 4 * maxRows(); }
   /// Per consumer, where the rows of its results start.
   int64_t outStart() const { return listStart() + producers * listBytes(); }
@@ -81,7 +87,10 @@ struct TileShape {
   }
 };
 
-constexpr int64_t roundedWidths[] = {32, 64, 96, 128, 160, 192, 256}, exactWidths[] = {32, 64};
+/// With one part and with two, as registers allow.
+constexpr int64_t roundedWidths[] = {32, 64, 96, 128, 160, 192, 256}, narrowWidths[] = {32, 48, 64, 80, 96, 128};
+/// Where there are sums of stages beside those of all.
+constexpr int64_t exactWidths[] = {32, 64};
 
 } // namespace
 
@@ -96,16 +105,23 @@ std::optional<TileShape> TileShape::of(const ExpertProduct &product, const GpuTa
   shape.gated = product.gated;
   shape.xIsF32 = product.inputType().isF32();
   shape.terms = product.roundsInput ? 1 : exactTerms;
-  shape.widths = shape.terms > 1 ? ArrayRef<int64_t>(exactWidths) : ArrayRef<int64_t>(roundedWidths);
+  shape.parts = shape.gated || shape.features % (2 * consumers * partRows) == 0 ? 2 : 1;
+  shape.widths = shape.terms > 1    ? ArrayRef<int64_t>(exactWidths)
+                 : shape.parts == 2 ? ArrayRef<int64_t>(narrowWidths)
+                                    : ArrayRef<int64_t>(roundedWidths);
   if (shape.features == 0 || shape.depth == 0 || shape.features % shape.featuresPerTile() != 0 ||
       shape.depth % depthTile != 0)
     return std::nullopt;
-  shape.stages = 0;
-  int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
-  shape.stages = std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(1)));
-  if (room < 0 || shape.stages < 2)
-    return std::nullopt;
-  return shape;
+  // A producer that waits for a stage has seen the stage's last round but one end, if there are as many stages as
+  // producers: then its parity tells which round a stage is in.
+  for (; !shape.widths.empty(); shape.widths = shape.widths.drop_back()) {
+    shape.stages = 0;
+    int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
+    shape.stages = std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(1)));
+    if (room >= 0 && shape.stages >= producers)
+      return shape;
+  }
+  return std::nullopt;
 }
 
 static std::optional<GpuLaunch> configureTiles(const ExpertProduct &product, const GpuTarget &target) {
@@ -160,12 +176,12 @@ public:
     g.ifThenElse(
         g.eq(group, 0),
         [&] {
-          setRegisters(g, producerRegisters, /*increase=*/false);
+          setRegisters(g, shape.producerRegisters(), /*increase=*/false);
           produce();
           return Values();
         },
         [&] {
-          setRegisters(g, consumerRegisters, /*increase=*/true);
+          setRegisters(g, shape.consumerRegisters(), /*increase=*/true);
           consume(g.sub(group, 1));
           return Values();
         });
@@ -195,6 +211,10 @@ private:
     return {g.rem(step, shape.stages), g.rem(g.div(step, shape.stages), 2)};
   }
 
+  /// The matrix that a consumer's part is of, and its first row beyond the consumer's.
+  int64_t matrixOfPart(int64_t part) const { return shape.gated ? part : 0; }
+  int64_t rowOfPart(int64_t part) const { return shape.gated ? 0 : part * partRows; }
+
   Value stageStart(Value stage) { return g.shared(g.mul(stage, shape.stageBytes())); }
   int64_t weightStart() const { return shape.terms * shape.termBytes(); }
 
@@ -205,12 +225,13 @@ private:
     forTiles([&](const ExpertPass &pass, Value feature, Value round) {
       listRows(pass);
       Value width = getWidth(pass.count), first = g.mul(round, shape.steps());
-      // First rows of the two halves of the tile's weights.
+      // First rows of the parts of all consumers.
       Values weights;
-      for (int64_t half = 0; half < consumers; ++half) {
-        Value row = shape.gated ? feature : g.add(feature, half * groupRows);
-        weights.push_back(product.weightRow(g, shape.gated ? half : 0, pass.expert, row));
-      }
+      for (int64_t consumer = 0; consumer < consumers; ++consumer)
+        for (int64_t part = 0; part < shape.parts; ++part) {
+          Value row = g.add(feature, consumer * shape.featuresOfGroup() + rowOfPart(part));
+          weights.push_back(product.weightRow(g, matrixOfPart(part), pass.expert, row));
+        }
       Value own = g.rem(g.sub(g.add(warp, producers), g.rem(first, producers)), producers);
       g.loop(own, g.i32(shape.steps()), g.i32(producers), [&](Value step) {
         RingPosition position = positionOf(g.add(first, step));
@@ -268,13 +289,14 @@ private:
 
   void copyWeights(ArrayRef<Value> weights, Value step, Value start) {
     int64_t bytes = shape.codeRowBytes(), stride = shape.mxfp4 ? shape.depth / 2 : shape.depth * 2;
-    for (int64_t half = 0; half < consumers; ++half) {
-      Value from = g.advance(weights[half], g.mul(g.toI64(step), bytes), g.i8());
-      Value to = g.advance(start, weightStart() + half * groupRows * bytes, g.i8());
-      forPieces(g.i32(groupRows), bytes / pieceBytes, 4, [&](Value row, Value piece) {
+    for (auto [part, first] : llvm::enumerate(weights)) {
+      Value from = g.advance(first, g.mul(g.toI64(step), bytes), g.i8());
+      Value to = g.advance(start, weightStart() + static_cast<int64_t>(part) * partRows * bytes, g.i8());
+      forPieces(g.i32(partRows), bytes / pieceBytes, shape.mxfp4 ? 4 : 2, [&](Value row, Value piece) {
         Value source = g.advance(from, g.add(g.mul(g.toI64(row), stride), g.mul(g.toI64(piece), pieceBytes)), g.i8());
         Value place = shape.mxfp4 ? g.add(g.mul(row, bytes), g.mul(piece, pieceBytes)) : swizzle(row, piece);
-        copyAsync(g, g.advance(to, place, g.i8()), source, pieceBytes);
+        // The rest of the lines is wanted in the next stages.
+        g.ptx("cp.async.cg.shared.global.L2::128B [$0], [$1], 16;", {g.advance(to, place, g.i8()), source});
       });
     }
   }
@@ -331,99 +353,101 @@ private:
   void consume(Value consumer) {
     group = g.div(lane, 4);
     quad = g.rem(lane, 4);
-    firstRow = g.mul(consumer, groupRows);
-    isSecond = g.ne(consumer, 0);
+    firstFeature = g.mul(consumer, shape.featuresOfGroup());
+    firstRow = g.mul(consumer, shape.parts * partRows);
     // Bytes that the first and the second exchange bring together.
     halfBytes = g.select(g.lt(quad, 2), g.i32(0x5410), g.i32(0x3276));
     pairBytes = g.select(g.eq(g.rem(quad, 2), 0), g.i32(0x6240), g.i32(0x3715));
-    thread = g.rem(g.threadId(), groupThreads);
     outList = g.shared(g.add(g.mul(consumer, shape.outBytes()), shape.outStart()));
     forTiles([&](const ExpertPass &pass, Value feature, Value round) {
-      listResults(pass);
+      listResults(pass, g.add(consumer, groupBarrier));
       int64_t before = 0;
       for (int64_t width : shape.widths) {
         Value isWidth = g.le(pass.count, width);
         if (before > 0)
           isWidth = g.logicalAnd(isWidth, g.gt(pass.count, before));
-        g.ifThen(isWidth, [&] { multiplyTile(pass, feature, round, width); });
+        g.ifThen(isWidth, [&] { multiplyTile(pass, g.add(feature, firstFeature), round, width); });
         before = width;
       }
     });
   }
 
   /// Addresses of the pass's rows of results, in the consumer's list.
-  void listResults(const ExpertPass &pass) {
-    Value id = g.select(isSecond, g.i32(groupBarrier + 1), g.i32(groupBarrier));
+  void listResults(const ExpertPass &pass, Value id) {
     g.barrier(id, groupThreads); // what was read of the last tile
-    g.loop(thread, pass.count, g.i32(groupThreads), [&](Value i) {
+    g.loop(g.rem(g.threadId(), groupThreads), pass.count, g.i32(groupThreads), [&](Value i) {
       Value start = g.element(product.out, product.place(g, g.add(pass.begin, i)).output);
       g.storeRaw(LLVM::PtrToIntOp::create(g.b, g.loc, g.i64(), start), g.advance(outList, i, g.i64()));
     });
     g.barrier(id, groupThreads);
   }
 
+  /// The consumer's features from `feature` on.
   void multiplyTile(const ExpertPass &pass, Value feature, Value round, int64_t width) {
-    int64_t count = width / 2;
-    Value ownFeature = shape.gated ? feature : g.add(feature, firstRow);
-    // The first scales of the lane's two rows.
+    int64_t count = width / 2, all = shape.parts * count;
+    // The first scales of the lane's two rows of each part.
     Values scaleRows;
     if (shape.mxfp4)
-      for (int64_t half = 0; half < 2; ++half) {
-        Value row = g.add(ownFeature, g.add(g.mul(warp, 16), g.add(group, 8 * half)));
-        Value start = product.scaleRow(g, 0, pass.expert, row);
-        if (shape.gated)
-          start = g.select(isSecond, product.scaleRow(g, 1, pass.expert, row), start);
-        scaleRows.push_back(start);
-      }
+      for (int64_t part = 0; part < shape.parts; ++part)
+        for (int64_t half = 0; half < 2; ++half) {
+          Value row = g.add(g.add(feature, rowOfPart(part)), g.add(g.mul(warp, 16), g.add(group, 8 * half)));
+          scaleRows.push_back(product.scaleRow(g, matrixOfPart(part), pass.expert, row));
+        }
     RingPosition start = positionOf(g.mul(round, shape.steps()));
-    Values inits(count, g.f32(0));
+    Values inits(all, g.f32(0));
     inits.append({start.stage, start.parity});
     inits.append(loadScales(scaleRows, g.i32(0)));
     Value x = makeDescriptor(g, g.shared(int64_t(0)), 8 * rowBytes);
     Value weights = makeDescriptor(g, g.advance(g.shared(weightStart()), g.mul(firstRow, rowBytes), g.i8()), 8 * rowBytes);
     Values results =
         g.loop(g.i32(0), g.i32(shape.steps()), g.i32(1), inits, [&](Value step, ValueRange carried) {
-          ValueRange sums = carried.take_front(count);
-          RingPosition position{carried[count], carried[count + 1]};
+          ValueRange sums = carried.take_front(all);
+          RingPosition position{carried[all], carried[all + 1]};
           Values nextScales = loadScales(scaleRows, g.min(g.add(step, 1), shape.steps() - 1));
           ring.waitFull(position);
           Value offset = g.mul(position.stage, shape.stageBytes());
-          SmallVector<Values> fragments;
+          SmallVector<SmallVector<Values>> fragments;
           if (shape.mxfp4)
-            fragments = decode(position.stage, carried.drop_front(count + 2));
-          bool fromZero = shape.terms > 1;
-          Values next = fromZero ? Values(count, g.f32(0)) : Values(sums), kept;
+            fragments = decode(position.stage, carried.drop_front(all + 2));
+          Value columns = advanceDescriptor(g, x, offset), rows = advanceDescriptor(g, weights, offset);
+          Values next, kept;
           wgmmaFence(g);
-          // Small terms first, while the sums are small.
-          for (int64_t term = shape.terms - 1; term >= 0; --term)
-            for (int64_t k = 0; k < depthTile / stepDepth; ++k) {
-              Values a = shape.mxfp4 ? fragments[k]
-                                     : Values{advanceDescriptor(g, advanceDescriptor(g, weights, offset), 32 * k)};
-              Value b = advanceDescriptor(g, advanceDescriptor(g, x, offset), term * shape.termBytes() + 32 * k);
-              WgmmaForm form;
-              form.overwrite = fromZero;
-              fromZero = false;
-              next = wgmma(g, a, b, next, form);
-            }
-          for (const Values &fragment : fragments)
-            kept.append(fragment);
+          for (int64_t part = 0; part < shape.parts; ++part) {
+            bool fromZero = shape.terms > 1;
+            Values own = fromZero ? Values(count, g.f32(0)) : Values(sums.slice(part * count, count));
+            // Small terms first, while the sums are small.
+            for (int64_t term = shape.terms - 1; term >= 0; --term)
+              for (int64_t k = 0; k < depthTile / stepDepth; ++k) {
+                Values a = shape.mxfp4 ? fragments[part][k]
+                                       : Values{advanceDescriptor(g, rows, part * partRows * rowBytes + 32 * k)};
+                WgmmaForm form;
+                form.overwrite = fromZero;
+                fromZero = false;
+                own = wgmma(g, a, advanceDescriptor(g, columns, term * shape.termBytes() + 32 * k), own, form);
+              }
+            next.append(own);
+          }
+          for (const SmallVector<Values> &part : fragments)
+            for (const Values &fragment : part)
+              kept.append(fragment);
           wgmmaCommit(g);
           next = wgmmaWait(g, 0, next, kept);
           g.warpBarrier();
           g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(position.stage)); });
           if (shape.terms > 1)
-            for (auto [part, sum] : llvm::zip_equal(next, sums))
-              part = g.add(sum, part);
+            for (auto [value, sum] : llvm::zip_equal(next, sums))
+              value = g.add(sum, value);
           RingPosition after = ring.next(position);
           next.append({after.stage, after.parity});
           next.append(nextScales);
           return next;
         });
-    ArrayRef<Value> sums = ArrayRef(results).take_front(count);
+    ArrayRef<Value> sums = ArrayRef(results).take_front(all);
     if (shape.gated)
-      storeGated(pass, ownFeature, sums);
+      storeGated(pass, feature, sums);
     else
-      storePlain(pass, ownFeature, sums);
+      for (int64_t part = 0; part < shape.parts; ++part)
+        storePlain(pass, g.add(feature, rowOfPart(part)), sums.slice(part * count, count));
   }
 
   /// Of a step's two groups of 32 weights, for both of the lane's rows (i32 with two bytes each).
@@ -435,56 +459,66 @@ private:
     return scales;
   }
 
-  /// The four A fragments of a stage's MXFP4 weights.
-  SmallVector<Values> decode(Value stage, ValueRange scales) {
+  /// The four A fragments of each part of a stage's MXFP4 weights; `scales` by part and row.
+  SmallVector<SmallVector<Values>> decode(Value stage, ValueRange scales) {
     Value start = g.advance(stageStart(stage), weightStart(), g.i8());
-    // Of each row, pairs of bf16: [word][byte].
-    SmallVector<Values> pairs[2];
-    for (int64_t half = 0; half < 2; ++half) {
-      Value row = g.add(firstRow, g.add(g.mul(warp, 16), g.add(group, 8 * half)));
+    auto forRows = [&](function_ref<void(int64_t part, int64_t half)> body) {
+      for (int64_t part = 0; part < shape.parts; ++part)
+        for (int64_t half = 0; half < 2; ++half)
+          body(part, half);
+    };
+    // Of each row, pairs of bf16: [word][byte]; and the scales of its two groups.
+    SmallVector<Values> pairs[2][2];
+    Value groups[2][2][2];
+    Value largest = g.i32(0);
+    forRows([&](int64_t part, int64_t half) {
+      Value row = g.add(firstRow, g.add(g.mul(warp, 16), g.add(group, part * partRows + 8 * half)));
       Value at = g.add(g.mul(row, shape.codeRowBytes()), g.mul(quad, 8));
       Value two = g.loadRaw(g.advance(start, at, g.i8()), g.vectorOf(2, g.i32()));
       for (int64_t i = 0; i < 2; ++i) {
         Value word = vector::ExtractOp::create(g.b, g.loc, two, ArrayRef<int64_t>{i});
-        pairs[half].push_back(placeNeighbours(g, transposeBytes(word)));
+        pairs[part][half].push_back(placeNeighbours(g, transposeBytes(word)));
       }
-    }
-    Value groups[2][2]; // scales by row and group
-    Value largest = g.i32(0);
-    for (int64_t half = 0; half < 2; ++half)
+      Value both = scales[2 * part + half];
       for (int64_t i = 0; i < 2; ++i) {
-        groups[half][i] = i == 0 ? g.bitAnd(scales[half], 255) : g.shr(scales[half], 8);
-        largest = g.max(largest, groups[half][i]);
+        groups[part][half][i] = i == 0 ? g.bitAnd(both, 255) : g.shr(both, 8);
+        largest = g.max(largest, groups[part][half][i]);
       }
+    });
     Value isPlain = g.eq(g.ballot(g.gt(largest, maxPlainScale)), 0);
-    auto scaleAll = [&](function_ref<Value(Value pair, int64_t half, int64_t i)> scale) {
+    auto scaleAll = [&](function_ref<Value(Value pair, int64_t part, int64_t half, int64_t i)> scale) {
       Values flat;
       // Step (word, i): pieces 2 (2 i) + word and 2 (2 i + 1) + word, both of group i.
-      for (int64_t word = 0; word < 2; ++word)
-        for (int64_t i = 0; i < 2; ++i)
-          for (int64_t piece = 0; piece < 2; ++piece)
-            for (int64_t half = 0; half < 2; ++half)
-              flat.push_back(scale(pairs[half][word][2 * i + piece], half, i));
+      for (int64_t part = 0; part < shape.parts; ++part)
+        for (int64_t word = 0; word < 2; ++word)
+          for (int64_t i = 0; i < 2; ++i)
+            for (int64_t piece = 0; piece < 2; ++piece)
+              for (int64_t half = 0; half < 2; ++half)
+                flat.push_back(scale(pairs[part][half][word][2 * i + piece], part, half, i));
       return flat;
     };
     Values flat = g.ifThenElse(
         isPlain,
         [&] {
-          Value factors[2][2];
-          for (int64_t half = 0; half < 2; ++half)
+          Value factors[2][2][2];
+          forRows([&](int64_t part, int64_t half) {
             for (int64_t i = 0; i < 2; ++i)
-              factors[half][i] = getPlainFactor(g, groups[half][i]);
-          return scaleAll([&](Value pair, int64_t half, int64_t i) { return multiplyPairs(g, pair, factors[half][i]); });
+              factors[part][half][i] = getPlainFactor(g, groups[part][half][i]);
+          });
+          return scaleAll([&](Value pair, int64_t part, int64_t half, int64_t i) {
+            return multiplyPairs(g, pair, factors[part][half][i]);
+          });
         },
         [&] {
-          return scaleAll([&](Value pair, int64_t half, int64_t i) {
-            auto [first, second] = getFactors(g, groups[half][i]);
+          return scaleAll([&](Value pair, int64_t part, int64_t half, int64_t i) {
+            auto [first, second] = getFactors(g, groups[part][half][i]);
             return multiplyPairs(g, multiplyPairs(g, pair, first), second);
           });
         });
-    SmallVector<Values> fragments;
-    for (int64_t k = 0; k < 4; ++k)
-      fragments.push_back(Values(ArrayRef(flat).slice(4 * k, 4)));
+    SmallVector<SmallVector<Values>> fragments(shape.parts);
+    for (int64_t part = 0; part < shape.parts; ++part)
+      for (int64_t k = 0; k < 4; ++k)
+        fragments[part].push_back(Values(ArrayRef(flat).slice(16 * part + 4 * k, 4)));
     return fragments;
   }
 
@@ -506,8 +540,8 @@ private:
     Value columns; ///< of the pass, from the lane's first one on
     Value list;    ///< addresses of the results of these columns
   };
-  Target placeStores(const ExpertPass &pass, Value feature, Value firstColumn) {
-    Value first = g.add(firstColumn, g.mul(quad, 2));
+  Target placeStores(const ExpertPass &pass, Value feature) {
+    Value first = g.mul(quad, 2);
     return {g.add(feature, g.add(g.mul(warp, 16), group)), g.sub(pass.count, first),
             g.advance(outList, first, g.i64())};
   }
@@ -530,44 +564,24 @@ private:
   }
 
   void storePlain(const ExpertPass &pass, Value feature, ArrayRef<Value> sums) {
-    Target target = placeStores(pass, feature, g.i32(0));
-    for (size_t i = 0; i < sums.size(); i += 4)
+    Target target = placeStores(pass, feature);
+    for (size_t i = 0; i < sums.size(); i += 4) {
+      // Keeps ptxas from loading more addresses at once than there are registers for.
+      if (i % 32 == 0)
+        g.warpBarrier();
       storeBlock(target, static_cast<int64_t>(2 * i), sums.slice(i, 4));
+    }
   }
 
-  /// The first warpgroup has the sums of the gates, the second one those that they are for: the first one does every
-  /// even block of columns, the second one every odd one.
+  /// The first half of the sums are those of the gates.
   void storeGated(const ExpertPass &pass, Value feature, ArrayRef<Value> sums) {
-    int64_t blocks = static_cast<int64_t>(sums.size()) / 4;
-    Target target = placeStores(pass, feature, g.select(isSecond, g.i32(8), g.i32(0)));
-    Value mine = g.shared(g.add(g.mul(g.select(isSecond, g.i32(1), g.i32(0)), mailBytes), shape.mailStart()));
-    Value theirs = g.shared(g.add(g.mul(g.select(isSecond, g.i32(0), g.i32(1)), mailBytes), shape.mailStart()));
-    auto slot = [&](Value box, int64_t i) {
-      return g.advance(box, g.add(g.mul(thread, pieceBytes), i * groupThreads * pieceBytes), g.i8());
-    };
-    for (int64_t first = 0; first < blocks; first += 2 * exchangedBlocks) {
-      int64_t count = std::min(exchangedBlocks, (blocks - first) / 2);
-      auto pick = [&](int64_t i, bool own) { // of blocks first + 2 i and the next one
-        Values picked;
-        for (int64_t j = 0; j < 4; ++j) {
-          Value even = sums[4 * (first + 2 * i) + j], odd = sums[4 * (first + 2 * i + 1) + j];
-          picked.push_back(own ? g.select(isSecond, odd, even) : g.select(isSecond, even, odd));
-        }
-        return picked;
-      };
-      // What was read of the last round.
-      g.barrier(consumerBarrier, consumers * groupThreads);
-      for (int64_t i = 0; i < count; ++i)
-        g.storeRaw(vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.f32()), pick(i, false)), slot(mine, i));
-      g.barrier(consumerBarrier, consumers * groupThreads);
-      for (int64_t i = 0; i < count; ++i) {
-        Values own = pick(i, true), other = g.loadFloats(slot(theirs, i), g.f32(), 4), results;
-        for (int64_t j = 0; j < 4; ++j) {
-          Value gate = g.select(isSecond, other[j], own[j]), up = g.select(isSecond, own[j], other[j]);
-          results.push_back(product.activate(g, gate, up));
-        }
-        storeBlock(target, 8 * (first + 2 * i), results);
-      }
+    Target target = placeStores(pass, feature);
+    ArrayRef<Value> gates = sums.take_front(sums.size() / 2), others = sums.drop_front(sums.size() / 2);
+    for (size_t i = 0; i < gates.size(); i += 4) {
+      Values results;
+      for (size_t j = i; j < i + 4; ++j)
+        results.push_back(product.activate(g, gates[j], others[j]));
+      storeBlock(target, static_cast<int64_t>(2 * i), results);
     }
   }
 
@@ -578,7 +592,8 @@ private:
   std::optional<ExpertSchedule> schedule;
   Value lane, warp, passes, tiles;
   Value list;                                                                       ///< of a producer
-  Value group, quad, firstRow, isSecond, halfBytes, pairBytes, thread, outList;     ///< of a consumer
+  /// Of a consumer: its first feature and its first row of a stage's weights, beside what its lanes need.
+  Value firstFeature, firstRow, group, quad, halfBytes, pairBytes, outList;
 };
 
 } // namespace

@@ -12,14 +12,15 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: .maxntid 384
 // CHECK: .minnctapersm 1
 // CHECK: mbarrier.init
-// CHECK-DAG: setmaxnreg.inc.sync.aligned.u32 208
-// CHECK-DAG: setmaxnreg.dec.sync.aligned.u32 88
+// CHECK-DAG: setmaxnreg.inc.sync.aligned.u32 200
+// CHECK-DAG: setmaxnreg.dec.sync.aligned.u32 104
 // CHECK-DAG: mul.rn.bf16x2
 // CHECK-DAG: ex2.approx
-// CHECK-DAG: cp.async.cg.shared.global
+// CHECK-DAG: cp.async.cg.shared.global [
+// CHECK-DAG: cp.async.cg.shared.global.L2::128B
 // CHECK-DAG: fence.proxy.async.shared::cta
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd
-// CHECK-DAG: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd
+// CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd
 // CHECK-NOT: .local
 // ASM: // gated: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
 func.func private @gated(%x: tensor<?x3584xbf16>, %o: tensor<897xi32>, %p: tensor<?x16xi32>, %w: tensor<896x3072x1792xi8> {k3.expert_group},
@@ -36,7 +37,7 @@ func.func private @gated(%x: tensor<?x3584xbf16>, %o: tensor<897xi32>, %p: tenso
 // CONFIG: strategy = "tiles"
 // CHECK-LABEL: .entry floats(
 // CHECK-DAG: cvt.rn.bf16x2.f32
-// CHECK-DAG: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {{.*}}}, %rd{{[0-9]+}}, %rd{{[0-9]+}}, 1, 1, 1, 0, 0;
+// CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}}, %rd{{[0-9]+}}, %rd{{[0-9]+}}, 1, 1, 1, 0, 0;
 // CHECK-NOT: .local
 // ASM: // floats: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
 func.func private @floats(%x: tensor<?x2304xf32>, %o: tensor<257xi32>, %p: tensor<?x8xi32>, %w: tensor<256x1024x2304xbf16> {k3.expert_group},
@@ -47,10 +48,12 @@ func.func private @floats(%x: tensor<?x2304xf32>, %o: tensor<257xi32>, %p: tenso
   return %0 : tensor<?x8x1024xf32>
 }
 
-// One matrix and an f32 x as it is: three terms, whose sums start from zero with every stage.
+// One matrix and an f32 x as it is: three terms, whose sums start from zero with every stage; 128 rows per warpgroup.
 // CONFIG-LABEL: @matrix
 // CONFIG: strategy = "tiles"
 // CHECK-LABEL: .entry matrix(
+// CHECK: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
+// CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
 // CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK: wgmma.wait_group.sync.aligned 0

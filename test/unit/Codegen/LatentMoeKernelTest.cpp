@@ -169,11 +169,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GroupedContract,
                                            ExpertCase{"mxfp4", true, true, false, false, 5, 2, 160, 9, true},
                                            ExpertCase{"mxfp4", true, true, false, true, 7, 3, 192, 128},
                                            ExpertCase{"mxfp4", true, true, false, true, 7, 3, 192, 128, true, true},
-                                           ExpertCase{"mxfp4", false, false, true, true, 5, 2, 128, 128, true},
+                                           ExpertCase{"mxfp4", false, false, true, true, 5, 2, 128, 256, true},
                                            ExpertCase{"mxfp4", false, false, true, false, 4, 2, 320, 128},
-                                           ExpertCase{"bf16", true, false, false, true, 5, 2, 64, 64, true},
-                                           ExpertCase{"bf16", true, false, false, false, 4, 2, 128, 64, true, true},
-                                           ExpertCase{"bf16", false, false, true, true, 3, 1, 192, 128},
+                                           ExpertCase{"bf16", true, false, false, true, 5, 2, 64, 128, true},
+                                           ExpertCase{"bf16", true, false, false, false, 4, 2, 128, 128, true, true},
+                                           ExpertCase{"bf16", false, false, true, true, 3, 1, 192, 256},
                                            ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9, true}));
 
 /// Every code with every scale, through the whole path from bytes to products.
