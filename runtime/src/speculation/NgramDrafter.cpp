@@ -22,7 +22,10 @@ NgramDrafter::NgramDrafter(uint32_t longestMatch, uint32_t shortestMatch)
     : longest(longestMatch), shortest(shortestMatch) {
   assert(shortest >= 1 && shortest <= longest);
   lastEnd.resize(longest - shortest + 1);
-  records.resize(longest - shortest + 1, {0.6, 0, shortestPause});
+  // The shorter the match, the less is expected of it.
+  for (uint32_t n = shortest; n <= longest; ++n)
+    records.push_back({std::max(0.6 - 0.12 * (longest - n), worthwhile), 0,
+                       shortestPause, n == longest ? UINT32_MAX : triedTokens});
 }
 
 uint64_t NgramDrafter::hashEndingAt(uint64_t end, uint32_t length) const {
@@ -65,8 +68,8 @@ std::vector<int32_t> NgramDrafter::draft(uint32_t count) {
         return {};
       }
       record.pause = record.nextPause;
-      count = std::min(count, triedTokens);
     }
+    count = std::min(count, record.mostTokens);
     // What repeats itself goes on to do so.
     uint64_t period = history.size() - found->second;
     std::vector<int32_t> tokens(count);
@@ -83,6 +86,11 @@ void NgramDrafter::report(uint32_t tokens, uint32_t accepted) {
   Record &record = records[drafted];
   double share = double(accepted) / tokens;
   record.acceptance += newest * (share - record.acceptance);
+  constexpr uint32_t most = UINT32_MAX / 2;
+  record.mostTokens =
+      accepted == tokens
+          ? std::max(record.mostTokens, 2 * std::min(tokens, most))
+          : std::max(accepted + 1, triedTokens);
   if (share >= worthwhile)
     record.nextPause = shortestPause;
   else if (record.acceptance < worthwhile)

@@ -23,8 +23,8 @@ public:
   /// Appends tokens of the sequence (prompt or answer).
   void observe(const int32_t *tokens, uint64_t count);
 
-  /// `count` tokens that may follow, as they did the latest earlier occurrence;
-  /// none if there is none. Fewer drafts are made, and short ones, while most of
+  /// Up to `count` tokens that may follow, as they did the latest earlier
+  /// occurrence; none if there is none. Fewer drafts are made, and short ones, while most of
   /// the last ones of as long a match were rejected.
   std::vector<int32_t> draft(uint32_t count);
 
@@ -46,6 +46,7 @@ private:
     double acceptance;
     /// Chances to let pass, now and after the next draft that is a try.
     uint32_t pause, nextPause;
+    uint32_t mostTokens; ///< of the next draft: more while all are right
   };
   std::vector<Record> records; ///< per length, from `shortest`
   uint32_t drafted = 0;        ///< the record that the last draft belongs to
