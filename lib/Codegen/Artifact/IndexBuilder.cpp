@@ -7,6 +7,7 @@
 #include "frontend/MemoryPlan.h"
 #include "lib/Codegen/Common/GpuTarget.h"
 #include "lib/Codegen/Common/TargetModel.h"
+#include "lib/Transforms/Program/Dispatches.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -152,8 +153,11 @@ Status IndexWriter::addCode(ModuleOp module) {
     Offset<schema::Launch> launch;
     if (std::optional<LaunchAttr> attr = kernel.getLaunch())
       launch = writeLaunch(kernel.getSymName(), *attr);
-    kernels.push_back(
-        schema::CreateKernel(fb, name, it->second, kernel.getOrdinal(), kernel.getScratchBytes(), source, launch));
+    Offset<schema::Product> product;
+    if (auto attr = kernel->getAttrOfType<DenseI64ArrayAttr>(kProductAttr))
+      product = schema::CreateProduct(fb, attr[0], attr[1], attr[2], attr[3], attr[4]);
+    kernels.push_back(schema::CreateKernel(fb, name, it->second, kernel.getOrdinal(), kernel.getScratchBytes(), source,
+                                           launch, product));
   }
   return Status::success();
 }

@@ -20,6 +20,10 @@ inline constexpr llvm::StringLiteral kKernelAttr = "k3.kernel";
 /// The structured op a kernel was made from, as a string.
 inline constexpr llvm::StringLiteral kSourceOpAttr = "k3.source_op";
 
+/// Of an `exec.kernel`: five integers, what the table Product of the artifact says (runtime/schemas/k3_artifact.fbs), in its
+/// order.
+inline constexpr llvm::StringLiteral kProductAttr = "k3.product";
+
 /// Functions with `k3.phase`, in module order.
 SmallVector<func::FuncOp> getPhaseFunctions(ModuleOp module);
 

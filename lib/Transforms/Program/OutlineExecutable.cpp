@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Transforms/Program/Dispatches.h"
+#include "lib/Transforms/Program/LibraryProduct.h"
 #include "lib/Transforms/Program/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/SetVector.h"
@@ -64,8 +65,11 @@ void OutlineExecutablePass::runOnOperation() {
   for (auto [ordinal, kernel] : llvm::enumerate(kernels)) {
     auto source = kernel->getAttrOfType<StringAttr>(kSourceOpAttr);
     b.setInsertionPointAfter(last); // Not before the next op: that may be a kernel, which leaves.
+    LaunchAttr launch = getLaunch(kernel);
     last = ExecKernelOp::create(b, kernel.getLoc(), kernel.getSymNameAttr(), reference, b.getI64IntegerAttr(ordinal),
-                                source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0), getLaunch(kernel));
+                                source ? source : b.getStringAttr(""), b.getI64IntegerAttr(0), launch);
+    if (DenseI64ArrayAttr product = launch ? getLibraryProduct(kernel) : nullptr)
+      last->setAttr(kProductAttr, product);
     kernel->remove();
     outlined.push_back(kernel);
     kernel.setPublic();

@@ -80,6 +80,8 @@ typedef struct k3rt_engine_options {
   int32_t deterministic;     /* nonzero: states and logits of a sequence have the same bits whatever shares its steps,
                                 wherever steps, windows or reused prefixes cut it, and on any number of threads. Needs an
                                 artifact of k3-compile --deterministic, else K3RT_UNSUPPORTED; prompts take longer */
+  int32_t cublas;              /* GPU: 0: where cuBLASLt is found, it does the large products of prefill; below 0: it is not
+                                  used; above 0: it does all of prefill's that it can (finds faults) */
 } k3rt_engine_options;
 void k3rt_engine_options_init(k3rt_engine_options *options);
 
@@ -385,6 +387,7 @@ typedef struct k3rt_device_info {
   uint64_t total_bytes, free_bytes;                 /* of its memory, now and for anyone */
   uint64_t open_free_bytes;                         /* free when the engine began to open */
   uint64_t planned_bytes, allocated_bytes;          /* for and by this engine */
+  const char *products;                             /* who does them: "own kernels", "cuBLASLt 13.1.0 for large ones ..." */
 } k3rt_device_info;
 k3rt_status k3rt_device_info_get(k3rt_engine *engine, k3rt_device_info *out_info);
 

@@ -184,6 +184,8 @@ private:
                        int64_t &tiles);
   Status checkCudaDispatch(const schema::Dispatch &dispatch,
                            const schema::Launch &launch, const Kind *kind);
+  Status checkProduct(const schema::Product &product,
+                      const schema::Dispatch &dispatch, const Kind *kind);
   Status checkTensorMap(const schema::TensorMap &map,
                         const schema::Dispatch &dispatch, const Kind *kind);
   Status checkBinding(const schema::Binding &binding, const Kind *kind);
@@ -284,6 +286,9 @@ Status Checker::checkKernel(const schema::Kernel &kernel) {
   if (kernel.scratch_bytes() > most)
     return bad("%llu bytes of scratch memory (at most %llu)",
                Word(kernel.scratch_bytes()), Word(most));
+  if (isElf && kernel.product())
+    return bad("a product, but executable %u is not a cubin",
+               kernel.executable());
   if (isElf)
     return Status();
   if (!kernel.launch())
@@ -814,8 +819,47 @@ Status ProgramChecker::checkDispatch(const schema::Dispatch &dispatch,
   for (uint32_t i = 0; i < sizeOf(dispatch.scalars()); ++i)
     K3RT_CHECK_AT(checkScalar(*dispatch.scalars()->Get(i), kind), "scalar %u",
                   i);
-  return kernel.launch() ? checkCudaDispatch(dispatch, *kernel.launch(), kind)
-                         : Status();
+  if (!kernel.launch())
+    return Status();
+  K3RT_RETURN_IF_ERROR(checkCudaDispatch(dispatch, *kernel.launch(), kind));
+  if (kernel.product())
+    K3RT_CHECK_AT(checkProduct(*kernel.product(), dispatch, kind), "product");
+  return Status();
+}
+
+/// Types and kinds; whether sizes belong together depends on the step.
+Status ProgramChecker::checkProduct(const schema::Product &product,
+                                    const schema::Dispatch &dispatch,
+                                    const Kind *kind) {
+  uint32_t count = sizeOf(dispatch.bindings());
+  for (uint32_t binding : {product.x(), product.weight(), product.out()})
+    if (binding >= count)
+      return bad("binding %u of %u", binding, count);
+  auto bufferOf = [&](uint32_t number) -> const schema::Buffer * {
+    const schema::Binding &binding = *dispatch.bindings()->Get(number);
+    return binding.kind() == schema::BindingKind::Buffer
+               ? program.buffers()->Get(binding.index())
+               : nullptr;
+  };
+  const schema::Buffer *x = bufferOf(product.x()), *out = bufferOf(product.out());
+  if (!x || x->dtype() != schema::DType::BF16)
+    return bad("x is not a buffer of bf16");
+  const schema::Binding &bound = *dispatch.bindings()->Get(product.weight());
+  const schema::Weight *weight = nullptr;
+  if (bound.kind() == schema::BindingKind::Weight)
+    weight = index.weights()->Get(bound.index());
+  if (bound.kind() == schema::BindingKind::LayerWeight)
+    weight = index.weights()->Get(kind->first->weights()->Get(bound.index()));
+  if (!weight || weight->is_expert_group() || sizeOf(weight->shape()) != 2 ||
+      weight->dtype() != schema::DType::BF16)
+    return bad("weight is not a bf16 matrix");
+  bool isFloat = out && (out->dtype() == schema::DType::F32 ||
+                         out->dtype() == schema::DType::BF16);
+  if (!isFloat || !dispatch.bindings()->Get(product.out())->writes())
+    return bad("out is not a buffer of f32 or bf16 that is written");
+  if (product.slot() < -1 || product.slot() >= int64_t(sizeOf(dispatch.scalars())))
+    return bad("scalar %d of %u", product.slot(), sizeOf(dispatch.scalars()));
+  return Status();
 }
 
 Status ProgramChecker::checkCudaDispatch(const schema::Dispatch &dispatch,

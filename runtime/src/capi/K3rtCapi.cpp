@@ -38,6 +38,9 @@ static Status engineOptions(const k3rt_engine_options *given,
   options.randomWeights = read.random_weights;
   options.progress = {read.progress, read.progress_user};
   options.graph = read.no_graph == 0;
+  options.library = read.cublas < 0    ? LibraryUse::never
+                    : read.cublas == 0 ? LibraryUse::forLarge
+                                       : LibraryUse::always;
   return parseDeviceName(read.device ? read.device : "", options.device);
 }
 

@@ -68,6 +68,7 @@ Status Engine::open(const std::string &path, uint64_t offset,
     sequence.tokens.reserve(std::min(memory.maxContext, usualTokens));
   }
   inBatch.resize(memory.slots);
+  products = executor->productsText();
   openSeconds = secondsNow() - start;
   return Status();
 }
@@ -82,23 +83,24 @@ Status Engine::openDevice() {
   auto gpu = std::make_unique<CudaDevice>(threads);
   K3RT_RETURN_IF_ERROR(gpu->open(chosen.device.number));
   executor =
-      std::make_unique<CudaExecutor>(*gpu, chosen.graph, chosen.poison);
+      std::make_unique<CudaExecutor>(*gpu, chosen.graph, chosen.poison,
+                                     chosen.library);
   device = std::move(gpu);
   return Status();
 }
 
-/// What the driver allocates by itself: graphs, and stacks for as many threads as
-/// the GPU can run at a time.
+/// What the driver and the library of products allocate by themselves: graphs,
+/// code, and stacks for as many threads as the GPU can run at a time.
 static uint64_t driverBytes(const schema::Artifact &index,
                             const Device::Processor &gpu) {
-  constexpr uint64_t graphs = uint64_t(128) << 20;
+  constexpr uint64_t fixed = uint64_t(128) << 20;
   constexpr uint64_t threads = 2048; // of a multiprocessor
   uint64_t stack = 0;
   if (index.kernels())
     for (const auto *kernel : *index.kernels())
       if (kernel->launch())
         stack = std::max<uint64_t>(stack, kernel->launch()->stack_bytes());
-  return graphs + stack * threads * gpu.multiprocessors;
+  return fixed + stack * threads * gpu.multiprocessors;
 }
 
 /// Before anything large is read or allocated.
@@ -591,6 +593,7 @@ k3rt_device_info Engine::deviceInfo() const {
   out.total_bytes = now.total;
   out.free_bytes = now.free;
   out.open_free_bytes = now.freeAtOpen;
+  out.products = products.c_str();
   out.planned_bytes = memory.total();
   out.allocated_bytes = now.allocated;
   return out;

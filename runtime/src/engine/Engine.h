@@ -185,6 +185,7 @@ private:
 
   uint64_t steps = 0, nonFinite = 0;
   double openSeconds = 0;
+  std::string products; ///< who does them
 };
 
 } // namespace k3rt

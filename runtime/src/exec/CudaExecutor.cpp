@@ -33,13 +33,15 @@ struct CudaExecutor::Plan {
   uint64_t mapsVersion = 0; ///< of the program's binding that they are for; 0 = none
   std::vector<Captured> graphs;
   uint64_t runs = 0;
+  /// Per dispatch, of those that the library may do; empty without it.
+  std::vector<const schema::Product *> products;
 };
 
 /// Graphs of a program; the one not used for longest is given up.
 static constexpr size_t maxGraphs = 64;
 
-CudaExecutor::CudaExecutor(CudaDevice &device, bool graphs, bool careful)
-    : Executor(device), device(device), kernels(device), graphs(graphs), careful(careful) {}
+CudaExecutor::CudaExecutor(CudaDevice &device, bool graphs, bool careful, LibraryUse library)
+    : Executor(device), device(device), kernels(device), graphs(graphs), careful(careful), library(library) {}
 
 CudaExecutor::~CudaExecutor() {
   CudaDevice::Scope scope(device);
@@ -113,6 +115,7 @@ Status CudaExecutor::prepare(const Program &program) {
     for (uint32_t m = 0; m < numMaps(code); ++m)
       plan.parameters.push_back(&plan.maps[map++]);
   }
+  planProducts(plan);
   return encodeMaps(plan);
 }
 
@@ -148,10 +151,96 @@ Status CudaExecutor::encodeMaps(Plan &plan) {
 }
 
 //===----------------------------------------------------------------------===//
+// Products of the library
+//===----------------------------------------------------------------------===//
+
+/// From these sizes on the library is used: smaller products do not fill the GPU, whoever does them.
+static constexpr int64_t leastRows = 256, leastSize = 1024;
+
+static int64_t elementsOf(const std::vector<int64_t> &shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape)
+    elements *= size;
+  return elements;
+}
+
+/// Prefill only: what is captured stays as it is, and decode has few rows. The library is opened for the first product
+/// that it is to do.
+void CudaExecutor::planProducts(Plan &plan) {
+  const Program &program = plan.program;
+  if (library == LibraryUse::never || program.encoded().phase() != schema::Phase::Prefill)
+    return;
+  std::vector<const schema::Product *> products(program.numDispatches());
+  bool any = false;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const DispatchCode &code = program.dispatch(i);
+    const schema::Product *product = code.kernel->product();
+    if (!product)
+      continue;
+    std::vector<int64_t> weight = program.bindingShape(code, product->weight());
+    bool isLarge = weight[0] >= leastSize && weight[1] >= leastSize && program.encoded().max_tokens() >= leastRows;
+    if (!isLarge && library != LibraryUse::always)
+      continue;
+    products[i] = product;
+    any = true;
+  }
+  if (!any)
+    return;
+  if (!blas && whyNoBlas.empty()) {
+    auto opened = std::make_unique<CudaBlas>(device);
+    Status status = opened->open();
+    if (status.ok())
+      blas = std::move(opened);
+    else
+      whyNoBlas = status.message();
+  }
+  if (blas)
+    plan.products = std::move(products);
+}
+
+std::string CudaExecutor::productsText() const {
+  if (blas)
+    return blas->name() + (library == LibraryUse::always ? " for all of prefill" : " for large ones of prefill");
+  return "own kernels" + (whyNoBlas.empty() ? std::string() : " (" + whyNoBlas + ")");
+}
+
+bool CudaExecutor::multiply(const Plan &plan, size_t dispatch) {
+  const schema::Product *encoded = plan.products.empty() ? nullptr : plan.products[dispatch];
+  if (!encoded)
+    return false;
+  const Program &program = plan.program;
+  const DispatchCode &code = program.dispatch(dispatch);
+  std::vector<int64_t> weight = program.bindingShape(code, encoded->weight());
+  int64_t x = elementsOf(program.bindingShape(code, encoded->x()));
+  int64_t out = elementsOf(program.bindingShape(code, encoded->out()));
+  CudaBlas::Product product;
+  product.n = weight[0];
+  product.k = weight[1];
+  product.rows = x / product.k;
+  if (product.rows < (library == LibraryUse::always ? 1 : leastRows))
+    return false;
+  // checkArtifact knows no sizes of a step.
+  int64_t matrix = product.rows * product.n;
+  int64_t slot = encoded->slot() < 0 ? 0 : program.scalars(code)[encoded->slot()];
+  if (product.rows * product.k != x || out % matrix != 0 || slot < 0 || slot >= out / matrix ||
+      (encoded->slot() < 0 && out != matrix))
+    return false;
+  product.outIsBf16 = program.bindingType(code, encoded->out()) == schema::DType::BF16;
+  product.accumulate = encoded->accumulate();
+  void *const *bindings = program.bindings(code);
+  product.x = bindings[encoded->x()];
+  product.weight = bindings[encoded->weight()];
+  product.out = static_cast<char *>(bindings[encoded->out()]) + slot * matrix * (product.outIsBf16 ? 2 : 4);
+  return blas->multiply(product);
+}
+
+//===----------------------------------------------------------------------===//
 // Launches
 //===----------------------------------------------------------------------===//
 
 CudaResult CudaExecutor::launch(Plan &plan, size_t dispatch, CudaStream stream) {
+  if (multiply(plan, dispatch))
+    return CudaResult::success;
   const DispatchCode &code = plan.program.dispatch(dispatch);
   const schema::Launch &encoded = *code.kernel->launch();
   CudaLaunchAttribute cluster = {};

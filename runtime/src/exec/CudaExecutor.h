@@ -5,6 +5,7 @@
 #ifndef K3RT_EXEC_CUDAEXECUTOR_H
 #define K3RT_EXEC_CUDAEXECUTOR_H
 
+#include "runtime/src/device/CudaBlas.h"
 #include "runtime/src/device/CudaKernels.h"
 #include "runtime/src/exec/Executor.h"
 
@@ -19,13 +20,14 @@ namespace k3rt {
 class CudaExecutor : public Executor {
 public:
   /// `device` outlives the executor. `graphs`: decode is captured. `careful`: what is not is waited for after every
-  /// dispatch, so that failures name it.
-  CudaExecutor(CudaDevice &device, bool graphs, bool careful);
+  /// dispatch, so that failures name it. `library`: which products of prefill cuBLASLt does, if there is one.
+  CudaExecutor(CudaDevice &device, bool graphs, bool careful, LibraryUse library);
   ~CudaExecutor() override;
 
   Status load(const Artifact &artifact) override { return kernels.load(artifact); }
   Status prepare(const Program &program) override;
   void poison() override {}
+  std::string productsText() const override;
   /// An observer sees what every group has done, which takes long.
   Status run(const Program &program, bool withLogits, RunObserver *observer) override;
 
@@ -36,6 +38,9 @@ private:
   Status checkParameters(const DispatchCode &code) const;
   Status encodeMaps(Plan &plan);
   CudaResult launch(Plan &plan, size_t dispatch, CudaStream stream);
+  void planProducts(Plan &plan);
+  /// Whether the library does a dispatch instead of its kernel in the current step.
+  bool multiply(const Plan &plan, size_t dispatch);
   /// What launches, or any work before them, ended with.
   Status launchFailure(const DispatchCode &code, CudaResult result);
 
@@ -55,6 +60,9 @@ private:
   CudaDevice &device;
   CudaKernels kernels;
   bool graphs, careful;
+  LibraryUse library;
+  std::unique_ptr<CudaBlas> blas;
+  std::string whyNoBlas;
   std::vector<std::unique_ptr<Plan>> plans; ///< per program
   std::vector<CudaEvent> events;            ///< of profiles
   /// Streams beside the device's that captures use, each with the event that ends its part, and the event where parts

@@ -36,6 +36,9 @@ public:
   /// Fills memory that kernels use for themselves with NaN.
   virtual void poison() = 0;
 
+  /// Who does products of matrices, for people.
+  virtual std::string productsText() const { return "own kernels"; }
+
   /// Runs a bound program, without its epilogue unless `withLogits`; on a GPU it has happened after Device::finish().
   /// Error: K3RT_INTERNAL when a kernel fails, naming kernel, dispatch and layer; states may have changed by then.
   virtual Status run(const Program &program, bool withLogits, RunObserver *observer) = 0;

@@ -13,6 +13,9 @@
 
 namespace k3rt {
 
+/// Which products a library does in place of the artifact's kernels.
+enum class LibraryUse : uint8_t { never, forLarge, always };
+
 /// k3rt_engine_options with defaults filled in where they do not depend on the
 /// artifact.
 struct EngineOptions {
@@ -34,6 +37,7 @@ struct EngineOptions {
   uint64_t randomWeights = 0; ///< seed; 0 = weights are read
   DeviceName device;
   bool graph = true; ///< GPU: decode as a graph
+  LibraryUse library = LibraryUse::forLarge;
   Progress progress;
 };
 

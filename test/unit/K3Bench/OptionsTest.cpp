@@ -53,6 +53,8 @@ TEST(Options, Devices) {
   EXPECT_EQ(layers.device.text(), "cuda:0");
   EXPECT_EQ(layers.suite, Suite::layers);
   EXPECT_FALSE(layers.graph);
+  EXPECT_EQ(layers.cublas, 0);
+  EXPECT_EQ(parsed({"a", "--no-cublas"}).cublas, -1);
   EXPECT_EQ(parsed({"a", "--device=cuda:2", "--suite=gpu-ops"}).device.text(), "cuda:2");
   EXPECT_EQ(parsed({"a", "--suite=gpu-ops", "--device=cuda:2"}).device.text(), "cuda:2");
 }

@@ -125,6 +125,7 @@ TEST_F(Suites, ModelOnAGpu) {
   EXPECT_GT(params["planned_bytes"], 1000);
   EXPECT_GE(params["measured_bytes"], params["planned_bytes"]);
   EXPECT_LE(params["measured_bytes"], params["planned_bytes"].get<uint64_t>() + 1024) << "alignment";
+  EXPECT_EQ(params["products"], "own kernels");
   EXPECT_LE(params["loaded_bytes"], params["measured_bytes"]);
   EXPECT_GE(params["loaded_bytes"], params["planned_bytes"]);
   EXPECT_DOUBLE_EQ(*memory.fraction(),

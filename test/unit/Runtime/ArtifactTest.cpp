@@ -497,6 +497,25 @@ auto &tensorMapOf(ArtifactT &index, size_t kernel) {
   return *launchOf(index, kernel).tensor_maps[0];
 }
 
+std::unique_ptr<k3::artifact::ProductT> product(uint32_t x, uint32_t weight, uint32_t out) {
+  auto made = std::make_unique<k3::artifact::ProductT>();
+  made->x = x;
+  made->weight = weight;
+  made->out = out;
+  return made;
+}
+
+/// The GPU's embedding writes to a buffer of bf16.
+void writeBf16(ArtifactT &index) {
+  k3::artifact::ProgramT &program = *index.programs[2];
+  for (uint32_t i = 0; i < program.buffers.size(); ++i)
+    if (program.buffers[i]->role == k3::artifact::BufferRole::Transient &&
+        program.buffers[i]->name != "stream") {
+      program.buffers[i]->dtype = k3::artifact::DType::BF16;
+      program.prologue[0]->dispatches[0]->bindings[2]->index = i;
+    }
+}
+
 const Wrong gpuWrongs[] = {
     {"executable 1: unknown kind 2",
      [](ArtifactT &a) {
@@ -512,6 +531,34 @@ const Wrong gpuWrongs[] = {
      [](ArtifactT &a) { a.kernels[9]->launch.reset(); }},
     {"kernel 9 'embed': a launch, but executable 0 is not a cubin",
      [](ArtifactT &a) { a.kernels[9]->executable = 0; }},
+    {"kernel 0 'embed': a product, but executable 0 is not a cubin",
+     [](ArtifactT &a) { a.kernels[0]->product = product(0, 1, 2); }},
+    {"dispatch 0 'do_embed': product: binding 3 of 3",
+     [](ArtifactT &a) { a.kernels[9]->product = product(0, 1, 3); }},
+    {"product: x is not a buffer of bf16",
+     [](ArtifactT &a) { a.kernels[9]->product = product(0, 1, 2); }},
+    {"product: x is not a buffer of bf16",
+     [](ArtifactT &a) { a.kernels[9]->product = product(1, 1, 2); }},
+    {"product: weight is not a bf16 matrix",
+     [](ArtifactT &a) {
+       a.kernels[9]->product = product(2, 1, 2);
+       writeBf16(a);
+     }},
+    {"product: out is not a buffer of f32 or bf16 that is written",
+     [](ArtifactT &a) {
+       a.kernels[9]->product = product(2, 1, 0);
+       writeBf16(a);
+       a.weights[0]->dtype = k3::artifact::DType::BF16; // as many bytes
+       a.weights[0]->shape = {64, 16};
+     }},
+    {"product: scalar 3 of 3",
+     [](ArtifactT &a) {
+       a.kernels[9]->product = product(2, 1, 2);
+       a.kernels[9]->product->slot = 3;
+       writeBf16(a);
+       a.weights[0]->dtype = k3::artifact::DType::BF16; // as many bytes
+       a.weights[0]->shape = {64, 16};
+     }},
     {"kernel 9 'embed': 64 bytes of scratch memory (at most 0)",
      [](ArtifactT &a) { a.kernels[9]->scratch_bytes = 64; }},
     {"kernel 10 'conv': launch: no entry",
@@ -742,7 +789,7 @@ TEST(Open, CodeThatIsNone) {
   EXPECT_EQ(engine.open(folder.write("ordinal.k3a", serialize(model))),
             K3RT_BAD_ARTIFACT);
   EXPECT_NE(engine.error.find(
-                "kernel 'chunk_scan': ordinal 77 of 9 in compiled code"),
+                "kernel 'chunk_scan': ordinal 77 of 11 in compiled code"),
             std::string::npos)
       << engine.error;
 }

@@ -183,7 +183,19 @@ static int32_t head(const k3_kernel_args *args, const k3_workgroup *group) {
 }
 
 #ifndef K3_TOY_FUNCTIONS_ONLY
-static const k3_kernel_fn kernels[] = {embed, conv, chunkSums, chunkScan, chunkApply, recurrentStep, append, attend, head};
+/* Of tests alone. bindings: x[rows, width] bf16; scalars: rows width */
+static int32_t fillRows(const k3_kernel_args *args, const k3_workgroup *group) {
+  uint16_t *x = args->bindings[0];
+  static const uint16_t values[] = {0x3f80, 0xbf80, 0x4000, 0, 0x3f00}; /* 1, -1, 2, 0, 0.5 */
+  for (int64_t i = 0; i < args->scalars[0] * args->scalars[1]; ++i)
+    x[i] = values[i * 7 % 5];
+  return 0;
+}
+
+static int32_t nothing(const k3_kernel_args *args, const k3_workgroup *group) { return 0; }
+
+static const k3_kernel_fn kernels[] = {embed,  conv,   chunkSums, chunkScan, chunkApply, recurrentStep,
+                                       append, attend, head,      fillRows,  nothing};
 
 __attribute__((visibility("default"))) const k3_executable k3_executable_v1 = {
     K3_ABI_VERSION, sizeof(kernels) / sizeof(kernels[0]), kernels};

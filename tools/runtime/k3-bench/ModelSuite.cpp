@@ -36,6 +36,7 @@ static void reportGpuMemory(const Bench &bench, const k3rt_device_info &loaded) 
                            {"allocated_bytes", gpu.allocated_bytes},
                            {"loaded_bytes", loaded.open_free_bytes - std::min(loaded.open_free_bytes, loaded.free_bytes)},
                            {"measured_bytes", taken},
+                           {"products", gpu.products},
                            {"open_s", bench.session.openSeconds()}},
                           double(taken) / giga,
                           "GB",

@@ -31,6 +31,7 @@ Usage:
   --threads N            threads to use (all cores)
   --device NAME          cpu, or cuda:0 for the first NVIDIA GPU (cpu; gpu suites: cuda:0)
   --no-graph             GPU: launch kernel by kernel
+  --no-cublas            GPU: own kernels for large products, too
   --weights-dir DIR      where weight files outside the artifact are
   --json                 one JSON array on standard output (docs/json.md)
   --report FILE          the JSON into this file
@@ -104,9 +105,9 @@ Status invalid(const std::string &message) { return Status(K3RT_INVALID_ARGUMENT
 } // namespace
 
 Status parseOptions(const std::vector<std::string> &arguments, Options &options) {
-  bool noGraph = false;
+  bool noGraph = false, noCublas = false;
   const std::map<std::string, bool *> flags = {
-      {"--no-graph", &noGraph}, {"--profile", &options.profile},
+      {"--no-graph", &noGraph}, {"--no-cublas", &noCublas}, {"--profile", &options.profile},
       {"--json", &options.json}, {"--help", &options.help}, {"-h", &options.help}, {"--version", &options.version}};
   const std::map<std::string, Setter> values = {
       {"--suite", suiteName(options)},
@@ -152,6 +153,7 @@ Status parseOptions(const std::vector<std::string> &arguments, Options &options)
       return invalid(name + " wants " + wanted + ", got " + k3rt::quoted(given));
   }
   options.graph = !noGraph;
+  options.cublas = noCublas ? -1 : 0;
   if (options.profile && options.suite != Suite::model)
     return invalid("--profile is for the suites cpu-model and gpu-model");
   if (options.path.empty() && options.suite != Suite::machine && !options.help && !options.version)

@@ -23,6 +23,7 @@ struct Options {
   std::string weightsDir;
   k3rt::DeviceName device;
   bool graph = true;
+  int32_t cublas = 0;                        ///< as in k3rt_engine_options
   uint32_t repeat = 5;                       ///< rounds of every measurement
   std::vector<uint32_t> decodeBatches = {1}; ///< sequences of a decode step; empty = no decode
   std::vector<uint32_t> prefills = {512};    ///< tokens of a prefill; empty = no prefill

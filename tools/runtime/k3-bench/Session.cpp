@@ -27,6 +27,7 @@ Status Session::open(const Options &options, uint64_t offset, uint32_t maxSequen
   std::string device = options.device.text();
   settings.device = device.c_str();
   settings.no_graph = !options.graph;
+  settings.cublas = options.cublas;
   settings.weights_dir = options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();
   k3run::OpenProgress progress(options.randomWeights != 0 ? "making up weights" : "loading weights");
   progress.attach(settings);

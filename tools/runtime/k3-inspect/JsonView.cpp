@@ -87,13 +87,24 @@ static Json launchJson(const Launch *launch) {
           {"stack_bytes", launch->stack_bytes()}};
 }
 
+static Json productJson(const Product *product) {
+  if (!product)
+    return nullptr;
+  return {{"x", product->x()},
+          {"weight", product->weight()},
+          {"out", product->out()},
+          {"accumulate", product->accumulate()},
+          {"slot", product->slot()}};
+}
+
 static Json kernelJson(const Kernel &kernel) {
   return {{"name", text(kernel.name())},
           {"executable", kernel.executable()},
           {"ordinal", kernel.ordinal()},
           {"scratch_bytes", kernel.scratch_bytes()},
           {"source_op", text(kernel.source_op())},
-          {"launch", launchJson(kernel.launch())}};
+          {"launch", launchJson(kernel.launch())},
+          {"product", productJson(kernel.product())}};
 }
 
 static Json rangeJson(const Range &range) {

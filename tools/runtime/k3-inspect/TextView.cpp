@@ -99,7 +99,7 @@ void TextView::code() {
   for (uint32_t i = 0; index.kernels() && i < index.kernels()->size(); ++i) {
     const Kernel &each = *index.kernels()->Get(i);
     std::string launch =
-        each.launch() ? launchText(*each.launch())
+        each.launch() ? launchText(*each.launch()) + (each.product() ? ", cuBLASLt can do it" : "")
                       : formatText("ordinal %u, scratch %llu", each.ordinal(),
                                    Word(each.scratch_bytes()));
     line(0, formatText("kernel %u ", i) + plain(each.name()) +

@@ -39,6 +39,7 @@ k3rt_engine_options engineOptions(const Options &options) {
   result.verify_weights = options.verifyWeights;
   result.device = options.device.empty() ? nullptr : options.device.c_str();
   result.no_graph = !options.graph;
+  result.cublas = options.cublas;
   result.weights_dir =
       options.weightsDir.empty() ? nullptr : options.weightsDir.c_str();
   return result;

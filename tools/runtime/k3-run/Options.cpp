@@ -60,6 +60,8 @@ OptionTable makeTable(Options &o) {
       {"--poison", [&o] { o.poison = true; }},
       {"--verify-weights", [&o] { o.verifyWeights = true; }},
       {"--no-graph", [&o] { o.graph = false; }},
+      {"--no-cublas", [&o] { o.cublas = -1; }},
+      {"--all-cublas", [&o] { o.cublas = 1; }},
       {"--specials", [&o] { o.promptSpecials = true; }},
       {"--no-bos", [&o] { o.beginToken = false; }},
       {"--ignore-eos", [&o] { o.ignoreEos = true; }},
@@ -414,6 +416,8 @@ std::string helpText(const std::string &program, bool embedded) {
          "                          write the step to DIR (slow)\n"
          "  --poison                fill scratch memory with NaN (finds faults, slow)\n"
          "  --no-graph              GPU: launch kernel by kernel (finds faults, slow)\n"
+         "  --no-cublas             GPU: own kernels for large products too, where there is cuBLASLt\n"
+         "  --all-cublas            GPU: cuBLASLt for small products of prefill too (finds faults)\n"
          "Batch (a request is a JSON object on a line, docs/json.md; started again, it goes on):\n"
          "  -o FILE                 where results go (standard output)\n"
          "  --unordered             write results as they come, not in the order of requests\n"

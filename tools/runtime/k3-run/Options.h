@@ -53,6 +53,7 @@ struct Options {
   uint64_t prefixCacheBytes = 0;
   std::string device; ///< "cpu", "cuda:0"; empty = cpu
   bool graph = true;
+  int32_t cublas = 0; ///< as in k3rt_engine_options
 
   // generate and chat
   std::optional<std::string> prompt;

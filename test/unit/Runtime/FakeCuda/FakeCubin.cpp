@@ -46,6 +46,15 @@ static void *library() {
 
 void load() { library(); }
 
+void loadBlas() {
+  load(); // which it needs
+  static void *handle = dlopen(K3_FAKE_CUBLAS, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    fprintf(stderr, "%s\n", dlerror());
+    abort();
+  }
+}
+
 Driver &driver() {
   using Get = Driver *();
   auto *get = reinterpret_cast<Get *>(dlsym(library(), "fakeCudaDriver"));
@@ -58,6 +67,7 @@ void reset() {
   fake.calls.clear();
   fake.numCalls = 0;
   fake.launches.clear();
+  fake.matmuls.clear();
   fake.problems.clear();
 }
 

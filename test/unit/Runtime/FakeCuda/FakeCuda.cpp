@@ -344,6 +344,21 @@ const std::map<int, std::pair<const char *, const char *>> errors = {
 
 EXPORT Driver *fakeCudaDriver() { return &state; }
 
+// For the fake of the library of products.
+
+EXPORT bool fakeCudaInDevice(const void *memory, uint64_t bytes) {
+  return inDevice(uint64_t(reinterpret_cast<uintptr_t>(memory)), bytes);
+}
+
+/// `work` happens in the stream.
+EXPORT int fakeCudaSubmit(const char *symbol, Stream *stream, std::function<int()> work) {
+  ENTER(symbol);
+  if (!streams.count(stream))
+    return problem(invalidHandle, std::string(symbol) + ": no such stream");
+  submit(*stream, std::move(work));
+  return success;
+}
+
 //===----------------------------------------------------------------------===//
 // Device and context
 //===----------------------------------------------------------------------===//

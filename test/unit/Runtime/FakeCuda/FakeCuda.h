@@ -39,14 +39,18 @@ struct Settings {
   /// Runs of the kernel with this name end with `kernelFailure`, and launches with `launchFailure`.
   std::string failingKernel;
   int kernelFailure = success, launchFailure = success;
+  // Of the library of products.
+  int libraryCreates = success, libraryMultiplies = success;
+  int algorithms = 1; ///< that it finds
 };
 
 /// What is left to be given back.
 struct Live {
   uint64_t contexts = 0, allocations = 0, bytes = 0, hostAllocations = 0, streams = 0, events = 0, graphs = 0,
-           executableGraphs = 0, modules = 0;
+           executableGraphs = 0, modules = 0, libraryObjects = 0;
   uint64_t objects() const {
-    return contexts + allocations + hostAllocations + streams + events + graphs + executableGraphs + modules;
+    return contexts + allocations + hostAllocations + streams + events + graphs + executableGraphs + modules +
+           libraryObjects;
   }
 };
 
@@ -65,6 +69,13 @@ struct Launch {
   std::vector<TensorMap> maps;
 };
 
+/// A call of the library of products, in its words: out is m x n.
+struct Matmul {
+  uint64_t m = 0, n = 0, k = 0;
+  bool outIsBf16 = false;
+  float beta = 0;
+};
+
 /// Everything that changes between tests.
 struct Driver {
   Settings settings;
@@ -73,6 +84,7 @@ struct Driver {
   uint64_t numCalls = 0;
   uint64_t downloadedBytes = 0;
   std::vector<Launch> launches;      ///< in the order of the calls
+  std::vector<Matmul> matmuls;       ///< the same
   std::vector<std::string> problems; ///< misuse
 };
 
@@ -83,6 +95,8 @@ void reset();
 
 /// Loads the library for this process, so that it is what dlopen("libcuda.so.1") finds. Done once.
 void load();
+/// The same for libcublasLt.so.13.
+void loadBlas();
 
 /// The content of a cubin for the fake: chip, then per kernel its name, position in the toy model's kernel table,
 /// numbers of bindings, scalars and tensor maps, and the binding that is a table of addresses with its length (0:
