@@ -17,7 +17,8 @@ wanted=" $* "
 root=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$folder/bin logs=$folder/logs
 golden=$root/test/golden
-if [ -d "$folder/golden" ]; then golden=$folder/golden; fi
+models=$root/models
+if [ -d "$folder/golden" ]; then golden=$folder/golden models=$folder/models; fi
 mkdir -p "$logs"
 export logs
 chmod +x "$bin"/* 2>/dev/null
@@ -70,17 +71,18 @@ json() {
 export -f json
 verify() { # NAME ARTIFACT GOLDEN [options]
   step "verify-$1" 60 json "verify-$1" "$bin/k3-run" verify "$folder/artifacts/$2.k3a" --golden "$golden/$3.safetensors" \
-    --device cuda:0 --json "${@:4}"
+    --weights-dir "$models/$3" --device cuda:0 --json "${@:4}"
 }
 exact=(--logit-tolerance 1e-3 --layer-tolerance 1e-4 --state-tolerance 1e-3 --router-margin 1e-4 --loss-tolerance 1e-4)
 for model in k3-nano kimi-linear-nano; do
   verify $model $model $model "${exact[@]}"
   verify $model-bf16 $model-bf16 $model --activations bf16
-  step model-$model 90 "$bin/k3-gpu-model" "$folder/artifacts/$model.k3a" --json="$logs/model-$model.json"
+  step model-$model 90 "$bin/k3-gpu-model" "$folder/artifacts/$model.k3a" \
+    --weights-dir="$models/$model" --json="$logs/model-$model.json"
   step model-$model-bf16 90 "$bin/k3-gpu-model" "$folder/artifacts/$model-bf16.k3a" --tolerance=0.2 --repeats=10 \
-    --json="$logs/model-$model-bf16.json"
+    --weights-dir="$models/$model" --json="$logs/model-$model-bf16.json"
   step text-$model 30 json text-$model "$bin/k3-run" "$folder/artifacts/$model.k3a" --prompt "Once upon a time" --greedy \
-    --max-tokens 64 --device cuda:0 --json
+    --weights-dir "$models/$model" --max-tokens 64 --device cuda:0 --json
 done
 
 # --- bad situations: one line, exit code 1 ---
@@ -100,12 +102,13 @@ refuses() {
 }
 export -f refuses
 one=$folder/artifacts/k3-nano.k3a
-refused device cuda:63 "$bin/k3-run" "$one" --prompt x --device cuda:63
+at=(--weights-dir "$models/k3-nano")
+refused device cuda:63 "$bin/k3-run" "$one" "${at[@]}" --prompt x --device cuda:63
 refused no-code nvidia "$bin/k3-run" "$folder/artifacts/cpu-only.k3a" --prompt x --device cuda:0
-refused memory memory "$bin/k3-run" "$one" --prompt x --device cuda:0 --memory-limit 1M
+refused memory memory "$bin/k3-run" "$one" "${at[@]}" --prompt x --device cuda:0 --memory-limit 1M
 mkdir -p "$logs/empty"
 printf 'not a driver' >"$logs/empty/libcuda.so.1"
-refused driver driver env LD_LIBRARY_PATH="$logs/empty" "$bin/k3-run" "$one" --prompt x --device cuda:0
+refused driver driver env LD_LIBRARY_PATH="$logs/empty" "$bin/k3-run" "$one" "${at[@]}" --prompt x --device cuda:0
 
 # --- sanitizers, where they are: a few tokens of each model, and the smallest cases of every op ---
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
@@ -113,7 +116,7 @@ if [ -n "$sanitizer" ]; then
   for tool in memcheck racecheck; do
     for model in k3-nano kimi-linear-nano; do
       step $tool-$model 60 "$sanitizer" --tool $tool --error-exitcode 1 "$bin/k3-run" "$folder/artifacts/$model.k3a" \
-        --prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph
+        --weights-dir "$models/$model" --prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph
     done
   done
   step memcheck-kernels 60 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
@@ -124,7 +127,8 @@ fi
 
 # --- the runtime's own benchmarks ---
 for model in k3-nano kimi-linear-nano; do
-  step bench-$model 40 json bench-$model "$bin/k3-bench" "$folder/artifacts/$model.k3a" --device cuda:0 --json
+  step bench-$model 40 json bench-$model "$bin/k3-bench" "$folder/artifacts/$model.k3a" \
+    --weights-dir "$models/$model" --device cuda:0 --json
 done
 
 {

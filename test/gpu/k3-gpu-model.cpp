@@ -32,6 +32,7 @@ const char *const usage =
     R"(usage: k3-gpu-model ARTIFACT [options]
 Runs a model that is compiled for a CPU and a GPU, and compares runs that must agree.
   --device=NAME      the GPU (cuda:0)
+  --weights-dir=DIR  where the model's weights are (as recorded in the artifact)
   --other=NAME       where sequences come from and go to; none: leave that out (cpu)
   --repeats=N        runs that must agree to the last bit (50)
   --tolerance=X      largest difference of a logit between devices (1e-3)
@@ -40,7 +41,7 @@ Exit code: 0 all passed, 1 something failed, 2 the arguments are wrong.
 )";
 
 struct Options {
-  std::string artifact, device = "cuda:0", other = "cpu", report;
+  std::string artifact, device = "cuda:0", other = "cpu", weightsDir, report;
   int repeats = 50;
   double tolerance = 1e-3;
 };
@@ -50,9 +51,11 @@ using Logits = std::vector<float>;
 
 class Engine {
 public:
-  Engine(const std::string &path, const std::string &device, bool graph, bool poison) {
+  Engine(const Options &wanted, const std::string &device, bool graph, bool poison) {
     k3rt_engine_options options;
     k3rt_engine_options_init(&options);
+    if (!wanted.weightsDir.empty())
+      options.weights_dir = wanted.weightsDir.c_str();
     options.max_sequences = 8;
     options.max_context = 1024;
     options.device = device.c_str();
@@ -60,7 +63,7 @@ public:
     options.poison = poison;
     char error[1024] = "";
     auto start = std::chrono::steady_clock::now();
-    if (k3rt_engine_open(path.c_str(), 0, &options, &engine, error, sizeof error) != K3RT_OK)
+    if (k3rt_engine_open(wanted.artifact.c_str(), 0, &options, &engine, error, sizeof error) != K3RT_OK)
       throw std::runtime_error(error);
     openSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -174,7 +177,7 @@ public:
 
   int run() {
     check("open", [&](json &result) {
-      gpu = std::make_unique<Engine>(options.artifact, options.device, true, false);
+      gpu = std::make_unique<Engine>(options, options.device, true, false);
       result["seconds"] = gpu->openSeconds;
       k3rt_sequence sequence = gpu->create();
       auto start = std::chrono::steady_clock::now();
@@ -274,14 +277,14 @@ private:
   bool checkSame(json &result, bool graph, bool poison) {
     if (reference.empty())
       reference = runBatch(*gpu);
-    Engine engine(options.artifact, options.device, graph, poison);
+    Engine engine(options, options.device, graph, poison);
     Logits logits = runBatch(engine);
     result["max_abs_logit_error"] = number(difference(reference, logits));
     return isSame(reference, logits);
   }
 
   bool checkExchange(json &result, bool toGpu) {
-    Engine other(options.artifact, options.other, true, false);
+    Engine other(options, options.other, true, false);
     const Engine &from = toGpu ? other : *gpu, &to = toGpu ? *gpu : other;
     std::string path = "/tmp/k3-gpu-model-" + std::to_string(getpid()) + ".state";
     k3rt_sequence source = from.create(), target = to.create();
@@ -324,6 +327,8 @@ Options parse(int argc, char **argv) {
       options.device = value;
     else if (name == "--other")
       options.other = value;
+    else if (name == "--weights-dir")
+      options.weightsDir = value;
     else if (name == "--json")
       options.report = value;
     else if (name == "--repeats")
