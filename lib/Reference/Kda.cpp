@@ -6,6 +6,7 @@
 #include "lib/Reference/Common.h"
 
 #include <algorithm>
+#include <numeric>
 #include <cmath>
 #include <set>
 
@@ -252,4 +253,17 @@ Vec k3::ref::kdaChunkScan(const ChunkParts &parts, const ChunkTable &table, IntV
 
 Vec k3::ref::kdaGatedNorm(View o, View gate, View w, Index rows, Index valueDim, double eps) {
   return sigmoidGate(rmsNorm(o, w, rows, valueDim, eps), gate);
+}
+
+Vec k3::ref::kdaDecodeStep(const DecodeStep &step, IntView slots, Vec &state, Vec &convQ, Vec &convK, Vec &convV,
+                           ScanShape shape, ScanOptions options) {
+  std::vector<std::int32_t> cu(shape.tokens + 1);
+  std::iota(cu.begin(), cu.end(), 0);
+  auto [N, H, K, V] = shape;
+  Vec q = shortConv(step.q, step.qWeight, cu, slots, convQ, H * K, step.taps);
+  Vec k = shortConv(step.k, step.kWeight, cu, slots, convK, H * K, step.taps);
+  Vec v = shortConv(step.v, step.vWeight, cu, slots, convV, H * V, step.taps);
+  Vec g = kdaGate(step.z, step.aLog, step.dtBias, step.kind, step.lowerBound, N, H, K);
+  Vec o = kdaScan(q, k, v, g, step.beta, cu, slots, state, shape, options);
+  return kdaGatedNorm(o, step.gate, step.normWeight, N * H, V, step.eps);
 }

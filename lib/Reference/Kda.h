@@ -91,4 +91,20 @@ Vec kdaChunkScan(const ChunkParts &parts, const ChunkTable &table, IntView slots
 /// all heads. o, gate [rows,V] with rows = T * H -> [rows,V].
 Vec kdaGatedNorm(View o, View gate, View w, Index rows, Index valueDim, double eps);
 
+/// The operands of kdaDecodeStep for N sequences, and what a layer says of itself.
+struct DecodeStep {
+  View q, k, v;                   ///< [N,HK], [N,HK], [N,HV] projections
+  View z, beta, gate;             ///< [N,H,K] logits of the decay, [N,H], [N,H,V]
+  View qWeight, kWeight, vWeight; ///< [HK,taps], [HK,taps], [HV,taps]
+  View dtBias, aLog, normWeight;  ///< as in kdaGate; [V]
+  GateKind kind;
+  double lowerBound, eps;
+  Index taps;
+};
+
+/// A whole layer for one token per sequence (k3.kda.decode_step): shortConv of q, k and v, kdaGate, kdaScan and
+/// kdaGatedNorm. States as there, all with the slots given. Returns [N,H,V].
+Vec kdaDecodeStep(const DecodeStep &step, IntView slots, Vec &state, Vec &convQ, Vec &convK, Vec &convV, ScanShape shape,
+                  ScanOptions options);
+
 } // namespace k3::ref

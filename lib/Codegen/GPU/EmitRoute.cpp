@@ -249,6 +249,7 @@ std::optional<GpuLaunch> k3::configureMoePlan(MoePlanOp op, Phase phase, const G
 
 LogicalResult k3::emitMoePlan(OpBuilder &b, MoePlanOp op, KernelConfigAttr config, const GpuTarget &target) {
   GpuBuilder g(b, op.getLoc(), target, config);
+  g.setMinBlocks(1); // there is only one
   PlanEmitter(g, op).emit();
   return success();
 }

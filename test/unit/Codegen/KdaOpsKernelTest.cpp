@@ -366,16 +366,14 @@ TEST_P(KdaDecodeStep, MatchesReference) {
       Array state = floats({pool.slots, H, V, K}), convQ = conv(pool.slots, H * K), convK = conv(pool.slots, H * K),
             convV = conv(pool.slots, H * V);
 
-      auto cu = cumulate(std::vector<Index>(N, 1));
       Vec wantQ = convQ.values(), wantK = convK.values(), wantV = convV.values(), wantState = state.values();
-      Vec q1 = ref::shortConv(q.values(), qWeight.values(), cu, pool.index.ints(), wantQ, H * K, c.taps);
-      Vec k1 = ref::shortConv(k.values(), kWeight.values(), cu, pool.index.ints(), wantK, H * K, c.taps);
-      Vec v1 = ref::shortConv(v.values(), vWeight.values(), cu, pool.index.ints(), wantV, H * V, c.taps);
-      Vec g = ref::kdaGate(z.values(), c.withRate ? rate.values() : Vec(), bias.values(),
-                           c.softplus ? ref::GateKind::Softplus : ref::GateKind::BoundedSigmoid, bound, N, H, K);
-      Vec o = ref::kdaScan(q1, k1, v1, g, beta.values(), cu, pool.index.ints(), wantState, {N, H, K, V},
-                           {ref::Decay::PerChannel, c.delta, c.l2norm, scale});
-      Vec expected = ref::kdaGatedNorm(o, gate.values(), normWeight.values(), N * H, V, eps);
+      Vec qIn = q.values(), kIn = k.values(), vIn = v.values(), zIn = z.values(), betaIn = beta.values(), gateIn = gate.values();
+      Vec qW = qWeight.values(), kW = kWeight.values(), vW = vWeight.values(), biasIn = bias.values(),
+          rateIn = c.withRate ? rate.values() : Vec(), normIn = normWeight.values();
+      ref::DecodeStep step{qIn, kIn, vIn, zIn, betaIn, gateIn, qW, kW, vW, biasIn, rateIn, normIn,
+                           c.softplus ? ref::GateKind::Softplus : ref::GateKind::BoundedSigmoid, bound, eps, c.taps};
+      Vec expected = ref::kdaDecodeStep(step, pool.index.ints(), wantState, wantQ, wantK, wantV, {N, H, K, V},
+                                        {ref::Decay::PerChannel, c.delta, c.l2norm, scale});
 
       std::vector<Array> arrays = {q,       k,       v,       z,    beta,       gate,
                                    qWeight, kWeight, vWeight, bias, normWeight, pool.index};

@@ -129,8 +129,10 @@ private:
         for (int64_t term = 0; term < count; ++term)
           terms.emplace_back(ArrayRef(flat).slice(4 * term, 4));
       }
-      // Tensor cores cut sums instead of rounding them: sums of one step are short, and f32 additions join them.
-      Values own(4, g.f32(0));
+      // Tensor cores cut sums instead of rounding them: where inputs are not rounded, sums of one step are
+      // short, and f32 additions join them.
+      bool isExact = !operands.roundInput;
+      Values own = isExact ? Values(4, g.f32(0)) : Values(sums.slice(4 * i, 4));
       // Small terms first.
       for (const Values &term : llvm::reverse(terms))
         for (int64_t half : {0, 2}) {
@@ -138,7 +140,7 @@ private:
           own = k3::multiplyStep(g, a, {term[half], term[half + 1]}, own);
         }
       for (int64_t j = 0; j < 4; ++j)
-        next.push_back(g.add(sums[4 * i + j], own[j]));
+        next.push_back(isExact ? g.add(sums[4 * i + j], own[j]) : own[j]);
     }
     return next;
   }
