@@ -237,7 +237,9 @@ private:
 
 void k3::emitSkinnyProduct(const GpuBuilder &g, const SkinnyShape &shape, const SkinnyOperands &operands, Value begin,
                            Value end, Value firstRow) {
-  g.setMinBlocks(std::max<int64_t>(residentThreads / g.threads(), 1));
+  // bf16 inputs need no work between load and product: more of them are in flight, and registers for them.
+  int64_t resident = operands.inputType.isBF16() ? residentThreads / 2 : residentThreads;
+  g.setMinBlocks(std::max<int64_t>(resident / g.threads(), 1));
   Emitter emitter(g, shape, operands, end, firstRow);
   Value count = g.sub(end, begin);
   g.ifThen(g.logicalAnd(g.gt(count, 0), g.le(count, 8)), [&] { emitter.emit(begin, 1); });
