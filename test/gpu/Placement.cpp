@@ -80,13 +80,20 @@ void Placement::initialize(const Layout::Piece &piece) {
   case Content::Kind::drawn: {
     const std::string &dtype = c.arguments[piece.argument].dtype;
     std::uint64_t count = std::min(piece.content->period, piece.bytes / elementBytes(dtype));
-    Bytes bytes = encode(dtype, piece.content->draw.values(count));
+    const Bytes &bytes = draw(dtype, piece.content->draw, count);
     gpu.upload(to, bytes.data(), bytes.size());
     for (std::uint64_t done = bytes.size(); done < piece.bytes; done *= 2)
       gpu.copy(to + done, to, std::min(done, piece.bytes - done));
     break;
   }
   }
+}
+
+const Bytes &Placement::draw(const std::string &dtype, const Draw &draw, std::uint64_t count) {
+  auto [place, isNew] = drawn.try_emplace({dtype, draw.kind, draw.seed, draw.call, draw.a, draw.b, count});
+  if (isNew)
+    place->second = encode(dtype, draw.values(count));
+  return place->second;
 }
 
 void Placement::copyFrom(const Placement &other) {

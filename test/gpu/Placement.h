@@ -5,7 +5,10 @@
 #pragma once
 #include "test/gpu/Gpu.h"
 
+#include <map>
 #include <memory>
+#include <string>
+#include <tuple>
 
 namespace k3::gpu {
 
@@ -48,6 +51,9 @@ public:
 
 private:
   void initialize(const Layout::Piece &piece);
+  /// Values drawn once: hundreds of experts may have the same ones.
+  const Bytes &draw(const std::string &dtype, const Draw &draw, std::uint64_t count);
+  std::map<std::tuple<std::string, Draw::Kind, std::uint64_t, std::uint64_t, double, double, std::uint64_t>, Bytes> drawn;
   Gpu &gpu;
   const CaseSet &set;
   const Case &c;

@@ -30,8 +30,9 @@ ExpertProduct::ExpertProduct(MxContractOp op)
       out(op.getOut()), weights{op.getWeight(), Value()}, scales{op.getScale(), Value()} {}
 
 bool ExpertProduct::hasPlainWeights() const {
-  return llvm::all_of(ArrayRef<Value>{weights[0], weights[1], scales[0], scales[1]},
-                      [](Value value) { return !value || isa<BlockArgument>(value); });
+  bool isPlain = llvm::all_of(ArrayRef<Value>{weights[0], weights[1], scales[0], scales[1]},
+                              [](Value value) { return !value || isa<BlockArgument>(value); });
+  return isPlain && (mxfp4 || isBf16(weights[0]));
 }
 
 Value ExpertProduct::countRows(const GpuBuilder &g) const {
