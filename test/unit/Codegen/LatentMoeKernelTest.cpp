@@ -78,8 +78,9 @@ std::vector<std::int32_t> routeSlots(Random &random, const ExpertCase &c, Index 
 constexpr double tolerance = 3e-6;
 // Of rounded inputs, whose products a GPU's tensor cores add up without rounding: k / 16 instructions in a row.
 constexpr double roundedTolerance = 1e-5;
-// The gated units saturate: an error of products in the hundreds meets outputs that are bounded or small.
-constexpr double gatedTolerance = 1e-5;
+// The gated units saturate: an error of products in the hundreds, more so without FMA, meets outputs that are bounded or
+// small.
+constexpr double gatedTolerance = 2e-5;
 
 void check(const ExpertCase &c, const CompileOptions &options) {
   Random random(static_cast<unsigned>(c.k * 7 + c.n * 3 + c.fused));
