@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -286,7 +287,8 @@ private:
   bool checkExchange(json &result, bool toGpu) {
     Engine other(options, options.other, true, false);
     const Engine &from = toGpu ? other : *gpu, &to = toGpu ? *gpu : other;
-    std::string path = "/tmp/k3-gpu-model-" + std::to_string(getpid()) + ".state";
+    std::string path =
+        std::filesystem::temp_directory_path() / ("k3-gpu-model-" + std::to_string(getpid()) + ".state");
     k3rt_sequence source = from.create(), target = to.create();
     from.step({{source, tokensOf(from, 5, 70)}});
     k3rt_snapshot snapshot;

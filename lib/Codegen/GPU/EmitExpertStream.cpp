@@ -132,7 +132,8 @@ std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const G
   return shape;
 }
 
-static std::optional<GpuLaunch> configureStream(const ExpertProduct &product, const GpuTarget &target) {
+std::optional<GpuLaunch> k3::configureExpertStream(Operation *op, const GpuTarget &target) {
+  ExpertProduct product = ExpertProduct::of(op);
   std::optional<StreamShape> shape = StreamShape::of(product, target);
   if (!shape)
     return std::nullopt;
@@ -143,14 +144,6 @@ static std::optional<GpuLaunch> configureStream(const ExpertProduct &product, co
   launch.sharedBytes = shape->sharedBytes();
   return launch;
 }
-
-std::optional<GpuLaunch> k3::configureExpertStream(Operation *op, const GpuTarget &target) {
-  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
-    return configureStream(ExpertProduct(contract), target);
-  return configureStream(ExpertProduct(cast<MxContractOp>(op)), target);
-}
-
-bool k3::isExpertStream(KernelConfigAttr config) { return config.getStrategy() == strategyName; }
 
 namespace {
 
@@ -564,18 +557,12 @@ private:
 
 } // namespace
 
-static LogicalResult emitStream(const GpuBuilder &g, Operation *op, const ExpertProduct &product,
-                                const GpuTarget &target) {
+LogicalResult k3::emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target) {
+  ExpertProduct product = ExpertProduct::of(op);
   std::optional<StreamShape> shape = StreamShape::of(product, target);
   if (!shape)
     return op->emitOpError("cannot be emitted with the strategy 'stream'");
+  GpuBuilder g(b, op->getLoc(), target, config);
   StreamEmitter(g, product, *shape).emit();
   return success();
-}
-
-LogicalResult k3::emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target) {
-  GpuBuilder g(b, op->getLoc(), target, config);
-  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
-    return emitStream(g, op, ExpertProduct(contract), target);
-  return emitStream(g, op, ExpertProduct(cast<MxContractOp>(op)), target);
 }

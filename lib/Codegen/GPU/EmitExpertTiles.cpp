@@ -124,7 +124,8 @@ std::optional<TileShape> TileShape::of(const ExpertProduct &product, const GpuTa
   return std::nullopt;
 }
 
-static std::optional<GpuLaunch> configureTiles(const ExpertProduct &product, const GpuTarget &target) {
+std::optional<GpuLaunch> k3::configureExpertTiles(Operation *op, const GpuTarget &target) {
+  ExpertProduct product = ExpertProduct::of(op);
   std::optional<TileShape> shape = TileShape::of(product, target);
   // Copies move 16 bytes of x.
   if (!shape || !isa<BlockArgument>(product.x))
@@ -135,12 +136,6 @@ static std::optional<GpuLaunch> configureTiles(const ExpertProduct &product, con
   launch.threads = threads;
   launch.sharedBytes = shape->sharedBytes();
   return launch;
-}
-
-std::optional<GpuLaunch> k3::configureExpertTiles(Operation *op, const GpuTarget &target) {
-  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
-    return configureTiles(ExpertProduct(contract), target);
-  return configureTiles(ExpertProduct(cast<MxContractOp>(op)), target);
 }
 
 bool k3::isExpertTiles(KernelConfigAttr config) { return config.getStrategy() == strategyName; }
@@ -598,17 +593,12 @@ private:
 
 } // namespace
 
-static LogicalResult emitTiles(const GpuBuilder &g, Operation *op, const ExpertProduct &product, const GpuTarget &target) {
+LogicalResult k3::emitExpertTiles(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target) {
+  ExpertProduct product = ExpertProduct::of(op);
   std::optional<TileShape> shape = TileShape::of(product, target);
   if (!shape)
     return op->emitOpError("cannot be emitted with the strategy 'tiles'");
+  GpuBuilder g(b, op->getLoc(), target, config);
   TileEmitter(g, product, *shape).emit();
   return success();
-}
-
-LogicalResult k3::emitExpertTiles(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target) {
-  GpuBuilder g(b, op->getLoc(), target, config);
-  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
-    return emitTiles(g, op, ExpertProduct(contract), target);
-  return emitTiles(g, op, ExpertProduct(cast<MxContractOp>(op)), target);
 }

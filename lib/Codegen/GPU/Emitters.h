@@ -136,7 +136,6 @@ LogicalResult emitGemm(OpBuilder &b, LinearOp op, KernelConfigAttr config, const
 //===--- EmitExpertStream.cpp ---===//
 /// k3.latent_moe.grouped_contract and k3.mx.contract where experts have few rows; right for any number.
 std::optional<GpuLaunch> configureExpertStream(Operation *op, const GpuTarget &target);
-bool isExpertStream(KernelConfigAttr config);
 LogicalResult emitExpertStream(OpBuilder &b, Operation *op, KernelConfigAttr config, const GpuTarget &target);
 
 //===--- EmitExpertTiles.cpp ---===//

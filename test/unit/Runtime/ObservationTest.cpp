@@ -227,7 +227,7 @@ struct Steps {
 
 TEST(Allocations, NoneInTurnsOfPrefillAndDecode) {
   if (testDevice)
-    GTEST_SKIP() << "its driver allocates";
+    GTEST_SKIP() << "counts all of the process's allocations, and a GPU's driver has its own";
   Folder folder;
   TestEngine engine(writeModel(folder), [](auto &o) { o.max_context = 30000; });
   Steps steps = {engine.engine, engine.create()};
@@ -241,7 +241,7 @@ TEST(Allocations, NoneInTurnsOfPrefillAndDecode) {
 
 TEST(Allocations, LongDecodesStayFlat) {
   if (testDevice)
-    GTEST_SKIP() << "its driver allocates";
+    GTEST_SKIP() << "counts all of the process's allocations, and a GPU's driver has its own";
   Folder folder;
   TestEngine engine(writeModel(folder));
   Steps steps = {engine.engine, engine.create()};

@@ -119,7 +119,7 @@ TEST_F(RollbackTest, Refusals) {
 // Drafts that make the model fail are taken back like any others.
 TEST_F(RollbackTest, BringsBackFailedSequences) {
   if (testDevice)
-    GTEST_SKIP() << "a GPU is lost then";
+    GTEST_SKIP() << "a kernel that fails takes the GPU's context with it: CudaFaultsTest has what comes of that";
   TestEngine engine(model);
   k3rt_sequence a = engine.create();
   Oracle oracle;

@@ -440,7 +440,7 @@ TEST_F(SequenceTest, NonFiniteLogitsStayWithTheirSequence) {
 
 TEST_F(SequenceTest, KernelFailuresAreNamed) {
   if (testDevice)
-    GTEST_SKIP() << "a GPU is lost then";
+    GTEST_SKIP() << "a kernel that fails takes the GPU's context with it: CudaFaultsTest has what comes of that";
   for (uint32_t threads : {1, 4}) {
     TestEngine engine(model, [&](auto &o) { o.threads = threads; });
     k3rt_sequence a = engine.create(), b = engine.create(), c = engine.create();

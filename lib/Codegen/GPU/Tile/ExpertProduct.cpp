@@ -29,6 +29,12 @@ ExpertProduct::ExpertProduct(MxContractOp op)
       accumulates(op.getAccumulate()), roundsInput(op.getBf16X() || isBf16(op.getX())), x(op.getX()),
       out(op.getOut()), weights{op.getWeight(), Value()}, scales{op.getScale(), Value()} {}
 
+ExpertProduct ExpertProduct::of(Operation *op) {
+  if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
+    return ExpertProduct(contract);
+  return ExpertProduct(cast<MxContractOp>(op));
+}
+
 bool ExpertProduct::hasPlainWeights() const {
   bool isPlain = llvm::all_of(ArrayRef<Value>{weights[0], weights[1], scales[0], scales[1]},
                               [](Value value) { return !value || isa<BlockArgument>(value); });

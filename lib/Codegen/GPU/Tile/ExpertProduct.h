@@ -15,6 +15,8 @@ class ExpertProduct {
 public:
   explicit ExpertProduct(MoeGroupedContractOp op);
   explicit ExpertProduct(MxContractOp op);
+  /// One of these two.
+  static ExpertProduct of(Operation *op);
 
   /// Output features and contraction size; ShapedType::kDynamic unless the type tells.
   int64_t features, depth;
@@ -26,7 +28,7 @@ public:
   bool isStatic() const { return !ShapedType::isDynamic(features) && !ShapedType::isDynamic(depth) && experts >= 0; }
   Type inputType() const { return getElementTypeOrSelf(x.getType()); }
   Type outputType() const { return getElementTypeOrSelf(out.getType()); }
-  /// Whether weights are kernel arguments themselves, which start at multiples of 16 bytes.
+  /// Whether weights are bf16 or MXFP4, and kernel arguments themselves, which start at multiples of 16 bytes.
   bool hasPlainWeights() const;
   /// Of the experts' first and second matrix.
   int64_t matrices() const { return gated ? 2 : 1; }
