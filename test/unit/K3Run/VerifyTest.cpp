@@ -267,8 +267,8 @@ TEST_F(Verify, JudgesRoundedActivationsByTheirMean) {
   nlohmann::json json = nlohmann::json::parse(result.out);
   EXPECT_NEAR(json["mean_abs_logit_error"].get<double>(), 0.25 / (3 * vocab),
               1e-7);
-  EXPECT_EQ(json["likeliest_equal"], 3);
-  EXPECT_EQ(json["positions"], 3);
+  EXPECT_EQ(json["likeliest"], nlohmann::json::parse(
+                                   R"([{"prompt": "p3", "positions": 3, "equal": 3}])"));
   damage = {};
   damage.logit = 0.06 * 3 * vocab;
   EXPECT_NE(judge(damage).err.find("differ by 0.06 in the mean, allowed 0.05"),
@@ -284,6 +284,45 @@ TEST_F(Verify, JudgesRoundedActivationsByTheirMean) {
                  "f16"})
                 .exitCode,
             1);
+}
+
+/// A prompt of 80 tokens with logits at two positions, and the likeliest token of all; of `wrong` it is another one.
+std::string longPrompt(size_t wrong) {
+  GoldenFile file;
+  std::vector<int64_t> tokens, likeliest;
+  std::vector<int32_t> history;
+  std::vector<float> logits;
+  const std::vector<int64_t> positions = {7, 79};
+  for (size_t row = 0; row < 80; ++row) {
+    tokens.push_back(static_cast<int64_t>(row * row % vocab));
+    history.push_back(static_cast<int32_t>(tokens.back()));
+    size_t best = 0;
+    for (size_t id = 0; id < vocab; ++id) {
+      if (logit(history, id) > logit(history, best))
+        best = id;
+      if (static_cast<int64_t>(row) == positions[0] || static_cast<int64_t>(row) == positions[1])
+        logits.push_back(logit(history, id));
+    }
+    likeliest.push_back(static_cast<int64_t>((best + (row < wrong)) % vocab));
+  }
+  file.add("p80.input_ids", "I64", {80}, tokens);
+  file.add("p80.logits", "F32", {2, vocab}, logits);
+  file.add("p80.logit_positions", "I64", {2}, positions);
+  file.add("p80.argmax", "I64", {80}, likeliest);
+  return file.write();
+}
+
+// 97.5% of 80 positions: two may differ.
+TEST_F(Verify, ComparesTheLikeliestTokenOfAllPositions) {
+  for (size_t wrong : {0, 2, 3}) {
+    RunResult result = run({"verify", "m.k3a", "--golden", longPrompt(wrong), "--json", "--activations", "bf16"});
+    EXPECT_EQ(result.exitCode, wrong <= 2 ? 0 : 1) << result.err;
+    nlohmann::json json = nlohmann::json::parse(result.out, nullptr, false);
+    EXPECT_EQ(json["likeliest"][0]["positions"], 80);
+    EXPECT_EQ(json["likeliest"][0]["equal"], 80 - wrong);
+    if (wrong > 2)
+      EXPECT_NE(result.err.find("another one at 3 of 80 positions of p80"), std::string::npos) << result.err;
+  }
 }
 
 // A value that is in the file but not given by the engine is not a pass.
@@ -319,6 +358,11 @@ TEST_F(Verify, BadFilesAreOneLine) {
   shape.add("p.logits", "F32", {2, 10}, std::vector<float>(20));
   EXPECT_NE(error(shape.write()).find("p.logits is [2, 10], wanted [1, 10]"),
             std::string::npos);
+  GoldenFile likeliest;
+  likeliest.add("p.input_ids", "I64", {1}, std::vector<int64_t>{1});
+  likeliest.add("p.logits", "F32", {1, 10}, std::vector<float>(10));
+  likeliest.add("p.argmax", "I64", {2}, std::vector<int64_t>{1, 2});
+  EXPECT_NE(error(likeliest.write()).find("p.argmax has 2 positions of 1 tokens"), std::string::npos);
   GoldenFile ids;
   ids.add("p.input_ids", "I64", {1}, std::vector<int64_t>{10});
   ids.add("p.logits", "F32", {1, 10}, std::vector<float>(10));
