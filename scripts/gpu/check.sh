@@ -73,10 +73,15 @@ verify() { # NAME ARTIFACT GOLDEN [options]
   step "verify-$1" 60 json "verify-$1" "$bin/k3-run" verify "$folder/artifacts/$2.k3a" --golden "$golden/$3.safetensors" \
     --weights-dir "$models/$3" --device cuda:0 --json "${@:4}"
 }
+# Routers of kimi-linear-nano, whose weights are random, do not bear inputs of 8 bits: the published code in bf16 is 0.143
+# off and right at 174 of 200 (scripts/reference-bf16.py). No worse than that is asked of products of rounded inputs.
+verify k3-nano-bf16 k3-nano-bf16 k3-nano --activations bf16
+verify kimi-linear-nano-bf16 kimi-linear-nano-bf16 kimi-linear-nano --activations bf16 --mean-tolerance 0.143 \
+  --likeliest-share 0.87
 exact=(--logit-tolerance 1e-3 --layer-tolerance 1e-4 --state-tolerance 1e-3 --router-margin 1e-4 --loss-tolerance 1e-4)
 for model in k3-nano kimi-linear-nano; do
   verify $model $model $model "${exact[@]}"
-  verify $model-bf16 $model-bf16 $model --activations bf16
+  verify $model-bf16x2 $model-bf16x2 $model --activations bf16
   step model-$model 90 "$bin/k3-gpu-model" "$folder/artifacts/$model.k3a" \
     --weights-dir="$models/$model" --json="$logs/model-$model.json"
   step model-$model-bf16 90 "$bin/k3-gpu-model" "$folder/artifacts/$model-bf16.k3a" --tolerance=0.2 --repeats=10 \
@@ -112,12 +117,34 @@ refused driver driver env LD_LIBRARY_PATH="$logs/empty" "$bin/k3-run" "$one" "${
 
 # --- sanitizers, where they are: a few tokens of each model, and the smallest cases of every op ---
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
+# races TOOL... -- COMMAND...: racecheck keeps about 0.8 GB per launch in the host's memory, so it looks at 25 launches of a
+# run at a time, three runs side by side; the last looks at all that are left.
+races() {
+  local tool=() status=0
+  while [ "$1" != -- ]; do tool+=("$1"); shift; done
+  shift
+  local command=("$@") skip pids=()
+  for skip in $(seq 0 25 375); do
+    "${tool[@]}" --port $((49152 + 8 * skip)) --launch-skip "$skip" $([ "$skip" -lt 375 ] && echo --launch-count 25) "${command[@]}" \
+      >"$logs/race-$$-$skip.log" 2>&1 &
+    pids+=($!)
+    if [ ${#pids[@]} -eq 3 ]; then
+      for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+      pids=()
+    fi
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  cat "$logs/race-$$-"*.log
+  rm -f "$logs/race-$$-"*.log
+  return $status
+}
+export -f races
 if [ -n "$sanitizer" ]; then
-  for tool in memcheck racecheck; do
-    for model in k3-nano kimi-linear-nano; do
-      step $tool-$model 60 "$sanitizer" --tool $tool --error-exitcode 1 "$bin/k3-run" "$folder/artifacts/$model.k3a" \
-        --weights-dir "$models/$model" --prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph
-    done
+  tokens=(--prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph)
+  for model in k3-nano kimi-linear-nano; do
+    run=("$bin/k3-run" "$folder/artifacts/$model.k3a" --weights-dir "$models/$model" "${tokens[@]}")
+    step memcheck-$model 60 "$sanitizer" --tool memcheck --error-exitcode 1 "${run[@]}"
+    step racecheck-$model 120 races "$sanitizer" --tool racecheck --error-exitcode 1 -- "${run[@]}"
   done
   step memcheck-kernels 60 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
     --exact-memory --in-process --seconds=45 --json="$logs/memcheck-kernels.json"

@@ -56,6 +56,7 @@ fi
 cpu=x86-64-v3
 for model in k3-nano kimi-linear-nano; do
   compile $model "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference
+  compile $model-bf16x2 "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16x2 --cache-dtype=bf16
   compile $model-bf16 "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16 --cache-dtype=bf16
 done
 compile cpu-only "$models/kimi-linear-nano" --target=$cpu --weights=reference

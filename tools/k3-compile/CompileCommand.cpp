@@ -197,6 +197,8 @@ Status Compiler::setTarget() {
   if (!ir.hasTargets() || options.targetGiven)
     if (Status status = ir.setTargets(options.target); !status.ok())
       return status;
+  if (options.twoTerms)
+    ir.setXTerms(2);
   summary.targets = ir.names();
   return Status::success();
 }

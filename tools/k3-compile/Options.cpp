@@ -60,7 +60,9 @@ several), tiktoken.model and tokenizer_config.json, as published.
                          f32 below 4 GiB of weights, else the model's)
   --products=TYPE        f32 (default), or bf16: inputs of bf16 products are rounded to bf16 in prefill, which
                          doubles its speed on CPUs with AVX512-BF16; routers and decoding stay f32.
-                         bf16-all: in decoding on a CPU as well, for many sequences at a time
+                         bf16-all: in decoding on a CPU as well, for many sequences at a time.
+                         bf16x2: on a GPU inputs are sums of two bf16 (16 bits, two thirds of the work of
+                         f32); on a CPU as f32
   --deterministic        decode code for k3-run --deterministic: the same bits whatever shares a step
                          and however prompts are cut; without that option somewhat slower decoding
   --max-tokens=N         rows of one prefill step (default 512)
@@ -172,7 +174,7 @@ std::vector<CommandLine::Flag> CommandLine::flags() {
 
 std::vector<CommandLine::Value> CommandLine::values() {
   static constexpr const char *cacheNames[] = {"auto", "f32", "bf16"};
-  static constexpr const char *productNames[] = {"f32", "bf16", "bf16-all"};
+  static constexpr const char *productNames[] = {"f32", "bf16", "bf16-all", "bf16x2"};
   constexpr int64_t mostRows = 1 << 16;
   return {
       {"-o", setText(options.output)},
@@ -192,8 +194,9 @@ std::vector<CommandLine::Value> CommandLine::values() {
       {"--cache-dtype", setChoice(cacheNames, [this](size_t i) { options.cacheDtype = static_cast<CacheDtype>(i); })},
       {"--products", setChoice(productNames,
                                  [this](size_t i) {
-                                   options.bf16Products = i >= 1;
+                                   options.bf16Products = i == 1 || i == 2;
                                    options.bf16Decode = i == 2;
+                                   options.twoTerms = i == 3;
                                  })},
       {"--max-tokens", setNumber(options.maxTokens, mostRows)},
       {"--max-sequences", setNumber(options.maxSequences, mostRows)},

@@ -39,6 +39,8 @@ struct Options {
   bool json = false, time = false, forceGeneric = false;
   /// Inputs of prefill's products are rounded to bf16.
   bool bf16Products = false, bf16Decode = false;
+  /// On a GPU inputs of products are sums of two bf16.
+  bool twoTerms = false;
   /// Decode gives bits that do not depend on what shares a step.
   bool deterministic = false;
   std::string dumpDir;

@@ -108,6 +108,11 @@ Status TargetModules::setTargets(const std::string &names) {
   return Status::success();
 }
 
+void TargetModules::setXTerms(int64_t terms) {
+  for (ModuleOp module : current)
+    module->setAttr(mlir::k3::GpuTarget::xTermsAttrName, mlir::Builder(module).getI64IntegerAttr(terms));
+}
+
 void TargetModules::prepare(mlir::k3::Stage stage) {
   if (stage < firstTargetStage || !ofTargets.empty())
     return;

@@ -27,6 +27,8 @@ public:
   ::k3::frontend::Status set(mlir::OwningOpRef<mlir::ModuleOp> module);
   /// The machines to compile for: "host", "nvidia-sm90a", or one CPU and one GPU ("host,nvidia-sm90a").
   ::k3::frontend::Status setTargets(const std::string &names);
+  /// bf16 terms of an f32 input of a product on a GPU (GpuTarget::xTerms).
+  void setXTerms(int64_t terms);
   /// Whether the IR says what it is for.
   bool hasTargets() const { return !targets.empty(); }
   /// Before a stage runs: gives every target its module if it is time.

@@ -35,21 +35,29 @@ llvm::Expected<GpuTarget> GpuTarget::fromAttr(TargetAttr attr) {
 
 TargetAttr GpuTarget::toAttr(MLIRContext *context) const { return TargetAttr::get(context, arch, chip, features); }
 
-static TargetAttr getTargetAttr(Operation *op) {
+template <typename AttrTy>
+static AttrTy getInnermost(Operation *op, StringRef name) {
   for (Operation *scope = op; scope; scope = scope->getParentOp())
-    if (auto attr = scope->getAttrOfType<TargetAttr>(targetAttrName))
+    if (auto attr = scope->getAttrOfType<AttrTy>(name))
       return attr;
   return {};
 }
+
+static TargetAttr getTargetAttr(Operation *op) { return getInnermost<TargetAttr>(op, targetAttrName); }
 
 FailureOr<GpuTarget> k3::getGpuTarget(Operation *op) {
   TargetAttr attr = getTargetAttr(op);
   if (!attr)
     return op->emitError() << "expected a '" << targetAttrName << "' attribute on the module";
   llvm::Expected<GpuTarget> target = GpuTarget::fromAttr(attr);
-  if (target)
-    return std::move(*target);
-  return op->emitError() << llvm::toString(target.takeError());
+  if (!target)
+    return op->emitError() << llvm::toString(target.takeError());
+  if (auto terms = getInnermost<IntegerAttr>(op, GpuTarget::xTermsAttrName)) {
+    target->xTerms = terms.getInt();
+    if (target->xTerms != 2 && target->xTerms != 3)
+      return op->emitError() << "expected 2 or 3 as '" << GpuTarget::xTermsAttrName << "', got " << target->xTerms;
+  }
+  return std::move(*target);
 }
 
 bool k3::isForGpu(Operation *op) {

@@ -30,7 +30,11 @@ struct GpuTarget {
   int64_t warpSize = 32, maxThreadsPerBlock = 1024, maxThreadsPerMultiprocessor = 2048;
   /// wgmma, setmaxnreg; tensor maps and bulk copies; clusters of blocks.
   bool wgmma = false, tma = false, clusters = false;
+  /// bf16 terms that the f32 inputs of products are split into where they are not rounded: 3 lose nothing, 2 leave 16 bits
+  /// of 24. Of the module (`xTermsAttrName`), not of the chip.
+  int64_t xTerms = 3;
 
+  static constexpr const char *xTermsAttrName = "k3.x_terms";
   static constexpr const char *triple = "nvptx64-nvidia-cuda";
   static constexpr const char *arch = "nvidia";
   /// The first part of the target's name on the command line: "nvidia-sm90a".
@@ -42,7 +46,8 @@ struct GpuTarget {
   TargetAttr toAttr(MLIRContext *context) const;
 };
 
-/// The GPU of the innermost enclosing op that has a target; emits an error if there is none or it is not a GPU.
+/// The GPU of the innermost enclosing op that has a target, and the terms of the innermost that has some; emits an error if
+/// there is no target, it is not a GPU, or the terms are not 2 or 3.
 FailureOr<GpuTarget> getGpuTarget(Operation *op);
 
 /// Whether the innermost enclosing op with a target is for a GPU.

@@ -109,7 +109,7 @@ std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const G
   shape.experts = product.experts;
   shape.mxfp4 = product.mxfp4;
   shape.gated = product.gated;
-  shape.terms = product.roundsInput ? 1 : exactTerms;
+  shape.terms = product.roundsInput ? 1 : target.xTerms;
   shape.rowsPerPass = columns / shape.terms;
   if (shape.features == 0 || shape.depth == 0 || shape.features % shape.matrixRows() != 0)
     return std::nullopt;

@@ -104,7 +104,7 @@ std::optional<TileShape> TileShape::of(const ExpertProduct &product, const GpuTa
   shape.mxfp4 = product.mxfp4;
   shape.gated = product.gated;
   shape.xIsF32 = product.inputType().isF32();
-  shape.terms = product.roundsInput ? 1 : exactTerms;
+  shape.terms = product.roundsInput ? 1 : target.xTerms;
   shape.parts = shape.gated || shape.features % (2 * consumers * partRows) == 0 ? 2 : 1;
   shape.widths = shape.terms > 1    ? ArrayRef<int64_t>(exactWidths)
                  : shape.parts == 2 ? ArrayRef<int64_t>(narrowWidths)

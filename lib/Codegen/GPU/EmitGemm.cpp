@@ -106,10 +106,10 @@ std::optional<GemmShape> GemmShape::of(LinearOp op, bool storesBoxes, const GpuT
   if (shape.depth % 8 != 0)
     return std::nullopt;
   shape.xIsF32 = getElementTypeOrSelf(op.getX().getType()).isF32();
-  shape.terms = shape.xIsF32 && !op.getBf16X() ? exactTerms : 1;
+  shape.terms = shape.xIsF32 && !op.getBf16X() ? target.xTerms : 1;
   shape.outBytes = getElementTypeOrSelf(op.getOut().getType()).getIntOrFloatBitWidth() / 8;
   shape.storesBoxes = storesBoxes;
-  // With three terms, as many registers again hold the sums of all parts.
+  // With several terms, as many registers again hold the sums of all parts.
   shape.columnTile = chooseColumnTile(shape.rows, shape.terms > 1 ? 128 : 256);
   constexpr int64_t mostStages = 6;
   shape.stages = 0;

@@ -46,7 +46,8 @@ static void emitGemv(const GpuBuilder &g, LinearOp op, const GpuTarget &target) 
     return words;
   };
   auto store = [&](Value input, Value row, Value sum) { storeSum(g, op, sum, input, row); };
-  SkinnyOperands operands{weightRow, inputRow, loadInput, x.elementType(), op.getBf16X(), store};
+  int64_t terms = op.getBf16X() ? 1 : target.xTerms;
+  SkinnyOperands operands{weightRow, inputRow, loadInput, x.elementType(), terms, store};
   if (x.elementType().isBF16())
     operands.loadInput = loadPairs;
   Value inputs = g.dim(op.getX(), 0), begin = g.i32(0), end = inputs;

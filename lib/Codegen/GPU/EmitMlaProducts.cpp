@@ -58,8 +58,8 @@ class AbsorbEmitter {
 public:
   using Values = SmallVector<Value>;
 
-  AbsorbEmitter(const GpuBuilder &g, MlaAbsorbOp op, const AbsorbShape &shape)
-      : g(g), op(op), shape(shape), q(g, op.getQ(), 4, true), out(g, op.getOut(), 4) {}
+  AbsorbEmitter(const GpuBuilder &g, MlaAbsorbOp op, const AbsorbShape &shape, const GpuTarget &target)
+      : g(g), op(op), shape(shape), termCount(target.xTerms), q(g, op.getQ(), 4, true), out(g, op.getOut(), 4) {}
 
   void emit() {
     Value lane = g.laneId(), warp = g.warpId();
@@ -127,11 +127,11 @@ private:
 
   void multiplyStep(ArrayRef<Values> rows, ArrayRef<Value> query, int64_t step, Values &sums) {
     // terms[term] = A of the step.
-    SmallVector<Values> terms(exactTerms, Values(4));
+    SmallVector<Values> terms(termCount, Values(4));
     for (auto [half, pointer] : llvm::enumerate(query)) {
       Values four = q.load(g.advance(pointer, step * stepDepth, q.elementType()));
       for (int64_t pair = 0; pair < 2; ++pair)
-        for (auto [term, word] : llvm::enumerate(splitPair(g, four[2 * pair], four[2 * pair + 1], exactTerms)))
+        for (auto [term, word] : llvm::enumerate(splitPair(g, four[2 * pair], four[2 * pair + 1], termCount)))
           terms[term][2 * pair + half] = word;
     }
     for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -201,6 +201,8 @@ private:
   const GpuBuilder &g;
   MlaAbsorbOp op;
   AbsorbShape shape;
+  /// bf16 terms of an element of q.
+  int64_t termCount;
   RunTensor q, out;
   Value quad, group, head, tokens, blockToken, firstToken, firstLatent;
 };
@@ -223,7 +225,7 @@ LogicalResult k3::emitMlaAbsorb(OpBuilder &b, MlaAbsorbOp op, KernelConfigAttr c
   GpuBuilder g(b, op.getLoc(), target, config);
   if (getAlignedElements(op.getKvB()) < 8)
     return op.emitOpError("expected a weight whose rows are aligned to 16 bytes");
-  AbsorbEmitter(g, op, *shapeOf(op, config.getStrategy() == "few" ? Phase::decode : Phase::prefill)).emit();
+  AbsorbEmitter(g, op, *shapeOf(op, config.getStrategy() == "few" ? Phase::decode : Phase::prefill), target).emit();
   return success();
 }
 
@@ -267,7 +269,7 @@ LogicalResult k3::emitMlaExpand(OpBuilder &b, MlaExpandOp op, KernelConfigAttr c
   auto inputRow = [&](Value token) { return g.element(op.getX(), {token, head}); };
   auto loadInput = [&](Value pointer) { return x.load(pointer); };
   auto store = [&](Value token, Value row, Value sum) { g.store(sum, op.getOut(), {token, head, row}); };
-  SkinnyOperands operands{weightRow, inputRow, loadInput, x.elementType(), /*roundInput=*/false, store};
+  SkinnyOperands operands{weightRow, inputRow, loadInput, x.elementType(), target.xTerms, store};
   Value tokens = g.dim(op.getX(), 0), begin = g.i32(0), end = tokens;
   if (isPrefill) {
     begin = g.mul(g.blockId(2), prefillTokens);

@@ -24,7 +24,7 @@ std::optional<AttentionPlan> AttentionPlan::make(int64_t heads, int64_t width, i
   if (!cacheType.isBF16() || !target.tma || width % 16 != 0 || latent % 64 != 0 || latent > 512)
     return std::nullopt;
   AttentionPlan plan;
-  plan.terms = rounded ? 1 : exactTerms;
+  plan.terms = rounded ? 1 : target.xTerms;
   plan.rows = rounded ? roundedRows : exactRows;
   plan.heads = std::min(heads, plan.rows);
   plan.tokens = oneToken ? 1 : plan.rows / plan.heads;

@@ -223,6 +223,11 @@ KernelSpec &KernelSpec::out(const Array &array, std::vector<int> dynamic) {
   outs.push_back(makeOperand(array, dynamic));
   return *this;
 }
+KernelSpec &KernelSpec::xTerms(int terms) {
+  moduleAttrs = "k3.x_terms = " + std::to_string(terms) + " : i64";
+  return *this;
+}
+
 KernelSpec &KernelSpec::attr(std::string text) {
   attrs.push_back(std::move(text));
   return *this;
@@ -269,9 +274,9 @@ std::string KernelSpec::text(const CompileOptions &options) const {
   std::string attributes;
   for (const std::string &attr : all)
     attributes += (attributes.empty() ? "" : ", ") + attr;
-  return "func.func private @kernel(" + parameters + ") -> (" + results + ") attributes {k3.kernel} {\n  %r:" +
+  return "module attributes {" + moduleAttrs + "} {\nfunc.func private @kernel(" + parameters + ") -> (" + results + ") attributes {k3.kernel} {\n  %r:" +
          std::to_string(outs.size()) + " = " + body + " {" + attributes + "} -> " + results + "\n  return " + returned +
-         " : " + results + "\n}\n";
+         " : " + results + "\n}\n}\n";
 }
 
 static mlir::MLIRContext &getContext() {

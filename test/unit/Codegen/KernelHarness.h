@@ -141,6 +141,8 @@ public:
   KernelSpec &optional(std::string keyword, const Array &array, std::vector<int> dynamic = {});
   KernelSpec &out(const Array &array, std::vector<int> dynamic = {});
   KernelSpec &attr(std::string text);
+  /// f32 inputs of products are sums of so many bf16 on a GPU.
+  KernelSpec &xTerms(int terms);
   /// Phases ("prefill", "decode") to compile for; both unless said. A kernel for decoding is left out of runs that bring
   /// other than one token for each sequence.
   KernelSpec &inPhases(std::vector<std::string> names);
@@ -160,6 +162,7 @@ private:
   std::string op;
   std::vector<Operand> ins, optionals, outs;
   std::vector<std::string> attrs, phases{"prefill", "decode"};
+  std::string moduleAttrs;
 };
 
 /// Workgroups along one axis of a kernel's grid.

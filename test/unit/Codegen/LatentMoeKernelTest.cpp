@@ -22,6 +22,8 @@ struct ExpertCase {
   bool bf16Inputs = false;
   /// x is bf16 in memory, as only GPUs have it.
   bool bf16Stored = false;
+  /// On a GPU x is the sum of two bf16.
+  bool twoTerms = false;
 };
 
 class GroupedContract : public ::testing::TestWithParam<ExpertCase> {};
@@ -78,6 +80,8 @@ std::vector<std::int32_t> routeSlots(Random &random, const ExpertCase &c, Index 
 constexpr double tolerance = 3e-6;
 // Of rounded inputs, whose products a GPU's tensor cores add up without rounding: k / 16 instructions in a row.
 constexpr double roundedTolerance = 1e-5;
+// Of inputs that are sums of two bf16: 16 of 24 bits.
+constexpr double twoTermsTolerance = 1.0 / (1 << 16);
 // The gated units saturate: an error of products in the hundreds, more so without FMA, meets outputs that are bounded or
 // small.
 constexpr double gatedTolerance = 2e-5;
@@ -115,6 +119,8 @@ void check(const ExpertCase &c, const CompileOptions &options) {
                        : "activation = #k3.activation<swiglu>");
     if (c.bf16Inputs)
       spec.attr("bf16_x");
+    if (c.twoTerms)
+      spec.xTerms(2);
   }
   auto kernel = spec.compile(options);
   if (!kernel)
@@ -146,7 +152,9 @@ void check(const ExpertCase &c, const CompileOptions &options) {
       if (c.fused)
         expected =
             ref::glu(expected, product(up), {c.situ ? ref::Activation::Situ : ref::Activation::SwiGlu, 4.0, 25.0});
-      double ofProducts = c.bf16Inputs || c.bf16Stored ? tolerate(tolerance, roundedTolerance) : tolerance;
+      double ofProducts = c.twoTerms                       ? tolerate(tolerance, twoTermsTolerance)
+                          : c.bf16Inputs || c.bf16Stored ? tolerate(tolerance, roundedTolerance)
+                                                         : tolerance;
       EXPECT_TRUE(isClose(out, expected, c.fused ? gatedTolerance : ofProducts))
           << options << ", " << tokens << " tokens, pattern " << pattern;
     }
@@ -175,7 +183,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GroupedContract,
                                            ExpertCase{"bf16", true, false, false, true, 5, 2, 64, 128, true},
                                            ExpertCase{"bf16", true, false, false, false, 4, 2, 128, 128, true, true},
                                            ExpertCase{"bf16", false, false, true, true, 3, 1, 192, 256},
-                                           ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9, true}));
+                                           ExpertCase{"bf16", false, false, true, false, 4, 1, 128, 9, true},
+                                           ExpertCase{"mxfp4", false, false, true, true, 5, 2, 128, 256, false, false, true},
+                                           ExpertCase{"bf16", false, false, true, true, 3, 1, 192, 256, false, false, true}));
 
 /// Every code with every scale, through the whole path from bytes to products.
 void checkCodesAndScales(const CompileOptions &way, Index k) {

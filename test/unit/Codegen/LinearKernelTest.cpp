@@ -17,6 +17,8 @@ struct LinearCase {
   bool bf16Inputs = false;
   /// x, and the result, are bf16 in memory, as only GPUs have it.
   bool bf16Stored = false, bf16Result = false;
+  /// On a GPU x is the sum of two bf16.
+  bool twoTerms = false;
 };
 
 class LinearKernel : public ::testing::TestWithParam<LinearCase> {};
@@ -28,6 +30,8 @@ constexpr double tolerance = 2e-6;
 constexpr double gpuTolerance = 5e-6;
 // Of rounded inputs, whose products tensor cores add up without rounding: k / 16 instructions in a row.
 constexpr double roundedTolerance = 1e-5;
+// Of inputs that are sums of two bf16: 16 of 24 bits.
+constexpr double twoTermsTolerance = 1.0 / (1 << 16);
 // The last place of a bf16 result, which decompositions round more than once.
 constexpr double resultTolerance = 1.0 / 256;
 
@@ -44,6 +48,8 @@ void check(const LinearCase &c, const CompileOptions &options) {
     spec.attr("accumulate");
   if (c.bf16Inputs)
     spec.attr("bf16_x");
+  if (c.twoTerms)
+    spec.xTerms(2);
   auto kernel = spec.compile(options);
   if (!kernel)
     return;
@@ -60,7 +66,7 @@ void check(const LinearCase &c, const CompileOptions &options) {
     Vec expected = ref::linear(inputs, weight.values(), rows, c.k, c.n);
     if (c.accumulate)
       expected = ref::add(expected, old);
-    double onGpu = c.bf16Inputs || c.bf16Stored ? roundedTolerance : gpuTolerance;
+    double onGpu = c.twoTerms ? twoTermsTolerance : c.bf16Inputs || c.bf16Stored ? roundedTolerance : gpuTolerance;
     Tolerance allowed{tolerate(tolerance, onGpu), c.bf16Result ? resultTolerance : 0, 0};
     EXPECT_TRUE(isClose(out, expected, allowed)) << options << ", " << rows << " rows";
   }
@@ -85,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
                       LinearCase{5152, 9, true, false, {}, true}, LinearCase{2624, 13, true, true, {0, 0}, true},
                       LinearCase{192, 288, true, false, {}, true, true}, LinearCase{72, 40, true, true, {}, true, true},
                       LinearCase{200, 288, true, false, {}, true, true, true},
-                      LinearCase{320, 320, true, false, {}, true, true, true}));
+                      LinearCase{320, 320, true, false, {}, true, true, true},
+                      LinearCase{320, 96, true, true, {}, false, false, false, true},
+                      LinearCase{2357, 21, true, false, {}, false, false, false, true}));
 
 } // namespace

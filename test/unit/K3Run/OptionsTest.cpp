@@ -143,7 +143,7 @@ TEST(Options, HelpAndVersion) {
         "--threads", "--memory-limit", "--context", "--prefill-window",
         "--weights-dir", "--verify-weights", "--poison", "--logit-tolerance",
         "--layer-tolerance", "--state-tolerance", "--loss-tolerance",
-        "--router-margin", "--json", "--help", "--version", "--plan",
+        "--router-margin", "--mean-tolerance", "--likeliest-share", "--json", "--help", "--version", "--plan",
         "--golden"})
     EXPECT_NE(help.out.find(option), std::string::npos) << option;
   RunResult version = run({"--version"});

@@ -273,6 +273,7 @@ TEST_F(Verify, JudgesRoundedActivationsByTheirMean) {
   damage.logit = 0.06 * 3 * vocab;
   EXPECT_NE(judge(damage).err.find("differ by 0.06 in the mean, allowed 0.05"),
             std::string::npos);
+  EXPECT_EQ(run({"verify", "m.k3a", "--golden", golden(damage), "--activations", "bf16", "--mean-tolerance=0.07"}).exitCode, 0);
   damage = {};
   damage.nanLogit = true;
   EXPECT_EQ(judge(damage).exitCode, 1);
@@ -320,6 +321,8 @@ TEST_F(Verify, ComparesTheLikeliestTokenOfAllPositions) {
     nlohmann::json json = nlohmann::json::parse(result.out, nullptr, false);
     EXPECT_EQ(json["likeliest"][0]["positions"], 80);
     EXPECT_EQ(json["likeliest"][0]["equal"], 80 - wrong);
+    EXPECT_EQ(run({"verify", "m.k3a", "--golden", longPrompt(wrong), "--activations", "bf16", "--likeliest-share=0.95"}).exitCode,
+              0);
     if (wrong > 2)
       EXPECT_NE(result.err.find("another one at 3 of 80 positions of p80"), std::string::npos) << result.err;
   }

@@ -163,6 +163,8 @@ OptionTable makeTable(Options &o) {
          o.roundedActivations = value == "bf16";
          return value == "f32" || value == "bf16" ? nullptr : "f32 or bf16";
        }},
+      {"--mean-tolerance", number(o.meanTolerance, real)},
+      {"--likeliest-share", number(o.likeliestShare, real)},
       {"--logit-tolerance", number(o.logitTolerance, real)},
       {"--layer-tolerance", number(o.layerTolerance, real)},
       {"--state-tolerance", number(o.stateTolerance, real)},
@@ -426,8 +428,10 @@ std::string helpText(const std::string &program, bool embedded) {
          "  --prefix-interval N     keep the state of prompts every N tokens (256)\n"
          "Verify:\n"
          "  --activations TYPE      f32: by the tolerances below; bf16: by the mean of logit\n"
-         "                          errors (0.05), most likely tokens (97.5% equal) and the\n"
-         "                          loss (0.005), since single values say little then (f32)\n"
+         "                          errors, most likely tokens and the loss (0.005), since\n"
+         "                          single values say little then (f32)\n"
+         "  --mean-tolerance E      bf16: mean absolute error of the logits (0.05)\n"
+         "  --likeliest-share S     bf16: share of equal most likely tokens of a prompt (0.975)\n"
          "  --logit-tolerance E     absolute (1e-4)\n"
          "  --layer-tolerance E     relative, per layer (1e-5)\n"
          "  --state-tolerance E     absolute (5e-5)\n"

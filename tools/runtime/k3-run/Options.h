@@ -98,6 +98,7 @@ struct Options {
   // verify
   std::string goldenFile;
   bool roundedActivations = false; ///< judge as what computes in bf16
+  double meanTolerance = 0.05, likeliestShare = 0.975; ///< of rounded activations
   double logitTolerance = 1e-4;
   double layerTolerance = 1e-5;
   double stateTolerance = 5e-5;

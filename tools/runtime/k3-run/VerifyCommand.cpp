@@ -450,15 +450,14 @@ std::string Verifier::failure() const {
   };
   if (options.roundedActivations) {
     // Of fewer positions than `enough` the share allows none to differ.
-    constexpr double meanTolerance = 0.05, equalShare = 0.975;
     constexpr uint64_t enough = 40;
     constexpr double lossTolerance = 5e-3;
-    if (!(meanLogitError() <= meanTolerance))
+    if (!(meanLogitError() <= options.meanTolerance))
       return "logits differ by " + number(meanLogitError()) +
-             " in the mean, allowed " + number(meanTolerance);
+             " in the mean, allowed " + number(options.meanTolerance);
     for (const Likeliest &count : likeliestOf)
       if (count.positions >= enough &&
-          double(count.equal) < equalShare * double(count.positions))
+          double(count.equal) < options.likeliestShare * double(count.positions))
         return "the most likely token is another one at " +
                std::to_string(count.positions - count.equal) + " of " +
                std::to_string(count.positions) + " positions of " +

@@ -98,10 +98,9 @@ private:
     Values values = operands.loadInput(pointer);
     if (operands.inputType.isBF16())
       return {values};
-    int64_t terms = operands.roundInput ? 1 : exactTerms;
-    SmallVector<Values> split(terms);
+    SmallVector<Values> split(operands.terms);
     for (int64_t pair = 0; pair < 4; ++pair)
-      for (auto [term, words] : llvm::zip_equal(splitPair(g, values[2 * pair], values[2 * pair + 1], terms), split))
+      for (auto [term, words] : llvm::zip_equal(splitPair(g, values[2 * pair], values[2 * pair + 1], operands.terms), split))
         words.push_back(term);
     return split;
   }
@@ -116,7 +115,7 @@ private:
       if (!isInside) {
         terms = loadInput(pointer);
       } else {
-        int64_t count = operands.inputType.isBF16() || operands.roundInput ? 1 : exactTerms;
+        int64_t count = operands.inputType.isBF16() ? 1 : operands.terms;
         Values flat = g.ifThenElse(
             isInside,
             [&] {
@@ -131,7 +130,7 @@ private:
       }
       // Tensor cores cut sums instead of rounding them: where inputs are not rounded, sums of one step are
       // short, and f32 additions join them.
-      bool isExact = !operands.roundInput;
+      bool isExact = operands.terms > 1;
       Values own = isExact ? Values(4, g.f32(0)) : Values(sums.slice(4 * i, 4));
       // Small terms first.
       for (const Values &term : llvm::reverse(terms))

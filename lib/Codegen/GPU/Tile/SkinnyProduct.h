@@ -45,8 +45,8 @@ struct SkinnyOperands {
   /// The eight values of x at a pointer, as f32; or, if x is bf16, as four i32.
   function_ref<SmallVector<Value>(Value pointer)> loadInput;
   Type inputType;
-  /// x is rounded to bf16 (also if it is f32).
-  bool roundInput = false;
+  /// bf16 terms that a f32 x is split into; of one, x is rounded (also if it is bf16, whose sums are then longer).
+  int64_t terms = 1;
   function_ref<void(Value input, Value row, Value sum)> store;
 };
 

@@ -4,7 +4,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A f32 is the sum of three bf16 up to 2^-24 of its size, so that products with bf16 on tensor cores, whose sums are f32,
-// lose no more than f32 products do.
+// lose no more than f32 products do. Two leave 2^-16. GpuTarget::xTerms says how many there are.
 //
 //===----------------------------------------------------------------------===//
 #ifndef K3_CODEGEN_GPU_TILE_SPLIT_H
@@ -13,9 +13,6 @@
 #include "lib/Codegen/GPU/Tile/GpuBuilder.h"
 
 namespace mlir::k3 {
-
-/// Terms that a f32 is split into where it need not be rounded.
-inline constexpr int64_t exactTerms = 3;
 
 /// Packed pairs (i32) of the first `terms` bf16 terms, largest first, of the pair (low, high).
 SmallVector<Value> splitPair(const GpuBuilder &g, Value low, Value high, int64_t terms);
