@@ -3,140 +3,105 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-// One block makes one chunk of 64 rows of one head. All exponents are in base 2 and relative to a row of a tile of 16 rows,
-// of which a chunk has four; R_I is the sum of the gates up to and including the first row of tile I, R_4 that of the whole
-// chunk. A thread has two channels of one tile:
-//
-//   G_i - R_I <= 0 for its rows i                  scales q and k of the rows of a product
-//   R_{I+1} - G_j <= 0                             scales k of the columns of tiles further down,
-//   R_{I'} - R_{I+1} <= 0, per channel             the rest of the way to tile I'
-//
-// so Akk_ij = sum_d k_i exp(G_i - R_I) k_j exp(R_J+1 - G_j) exp(R_I - R_J+1) has no exponent above 0. Inside a tile on the
-// diagonal, gates with a bound use exp(R_I - G_j) >= 1 (at most 15 times the bound). Gates without one halve the tile again
-// and again: of the rows of a pair (i, j), the highest bit s in which i and j differ says at which level they meet, and
-// their exponents are taken relative to the row between their halves. All products of a level are one step of 16 x 8: rows
-// of q and of k with bit s, columns without.
-//
-// w and u solve (I + L) X = diag(b) Y with L = strict_lower(diag(b) Akk) by tiles: X_I = T_I (b Y_I - sum_J L_IJ X_J), T_I
-// the inverse of the tile on the diagonal (forward substitution in f32). This runs on X^T, whose sums are the operands of
-// the next product as they stand; a warp has 16 columns of w or u, and no other warp needs them.
+// See ChunkPrepare.h. Here: tiles on the diagonal where gates have no bound. Each is halved again and again: of the rows of a
+// pair (i, j), the highest bit s in which i and j differ says at which level they meet, and their exponents are taken
+// relative to the row between their halves. All products of a level are one step of 16 x 8: rows of q and of k with bit s,
+// columns without. A thread has two channels of one tile of 16 rows.
 //
 //===----------------------------------------------------------------------===//
+#include "lib/Codegen/GPU/ChunkPrepare.h"
 #include "lib/Codegen/GPU/Emitters.h"
 #include "lib/Codegen/GPU/Tile/Atoms.h"
-#include "lib/Codegen/GPU/Tile/GpuBuilder.h"
-#include <limits>
 
 using namespace mlir;
 using namespace mlir::k3;
 
 namespace {
 
-constexpr int64_t rows = 64, tileRows = 16, tiles = rows / tileRows;
-constexpr double log2e = 1.44269504088896341;
-/// Inside the root, on the sum of squares.
-constexpr double l2Eps = 1e-6;
-/// Bytes after each row of a tile, so that rows start in different banks.
-constexpr int64_t padding = 16;
-constexpr int64_t pairPitch = 2 * rows + padding, inversePitch = 2 * tileRows + padding, diagonalPitch = 4 * (tileRows + 4);
-/// Pairs of tiles below the diagonal; those of row tile I come after those of the tiles before it.
-constexpr int64_t lowerPairs = tiles * (tiles - 1) / 2;
+constexpr int64_t rows = ChunkPrepare::rows, tileRows = ChunkPrepare::tileRows, tiles = ChunkPrepare::tiles;
 /// Rows of a level: 8 of q, 8 of k, 8 columns.
 constexpr int64_t levelRows = 24;
 
-constexpr int64_t firstPair(int64_t tile) { return tile * (tile - 1) / 2; }
+struct Layout : ChunkPrepare::SolveLayout {
+  int64_t q, far, lengths, scores, gates, rowFactors, extent, total;
 
-/// Where everything is in shared memory, in bytes. Values that come by 16 rows have `keyPitch` bytes a row.
-struct Layout {
-  int64_t keyPitch, valuePitch;
-  int64_t q, k, near, far, pairs, diagonal, inverse, lengths, scores, gates, factors, rowFactors, betas, extent, total;
-
-  Layout(int64_t key, int64_t value, bool bounded) : keyPitch(2 * key + padding), valuePitch(2 * value + padding) {
-    int64_t end = 0;
-    auto place = [&](int64_t bytes) {
-      int64_t offset = end;
-      end = llvm::alignTo(end + bytes, 16);
-      return offset;
-    };
-    q = place(rows * keyPitch);      // q' exp(G - R)
-    k = place(rows * keyPitch);      // k' exp(G - R), later w
-    // k' exp(R - G), or the rows of a level; later v and u.
-    near = place(std::max((bounded ? rows : tiles * levelRows) * keyPitch, rows * valuePitch));
-    far = place(lowerPairs * tileRows * keyPitch); // k' exp(R_I - G) for the pairs (I, J)
-    pairs = place(rows * pairPitch);               // -L
-    diagonal = place(rows * diagonalPitch);        // -L of the tiles on the diagonal, f32
+  Layout(int64_t key, int64_t value) : SolveLayout(key, value) {
+    ChunkPrepare::Places places;
+    q = places.take(rows * keyPitch); // q' exp(G - R)
+    k = places.take(rows * keyPitch);
+    // The rows of a level, later v.
+    v = places.take(std::max(tiles * levelRows * keyPitch, rows * valuePitch));
+    far = places.take(ChunkPrepare::lowerPairs * tileRows * keyPitch); // k' exp(R_I - G) for the pairs (I, J)
+    pairs = places.take(rows * ChunkPrepare::pairPitch);
+    diagonal = places.take(rows * ChunkPrepare::diagonalPitch);
     // Of each warp, partial sums over its channels; later T.
-    inverse = lengths = place(std::max(rows * inversePitch, key / 16 * 64 * 4));
-    scores = place(bounded ? 0 : rows * inversePitch); // Aqk of the tiles on the diagonal
-    gates = place(2 * tiles * key * 4);            // of a tile: its first row's gate; the sum of the others
-    factors = place(tiles * key * 4);              // exp(R)
-    rowFactors = place(2 * rows * 4);              // what brings rows of q and of k to what the recurrence uses
-    betas = place(rows * 4);                       // b
-    extent = place(8);                             // first row and number of rows
-    total = end;
+    inverse = lengths = places.take(std::max(rows * ChunkPrepare::inversePitch, key / 16 * 64 * 4));
+    scores = places.take(rows * ChunkPrepare::inversePitch); // Aqk of the tiles on the diagonal
+    gates = places.take(2 * tiles * key * 4); // of a tile: its first row's gate; the sum of the others
+    factors = places.take(tiles * key * 4);
+    rowFactors = places.take(2 * rows * 4); // what brings rows of q and of k to what the recurrence uses
+    betas = places.take(rows * 4);
+    extent = places.take(8); // first row and number of rows
+    total = places.total();
   }
+  int64_t levels() const { return v; }
 };
 
-class PrepareEmitter {
+class PairwisePrepare : ChunkPrepare {
 public:
-  PrepareEmitter(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config, const GpuTarget &target)
-      : g(b, op.getLoc(), target, config), op(op), key(getStaticNamedDim(op, "K")), value(getStaticNamedDim(op, "V")),
-        bounded(op.getAnchor() != Anchor::pairwise), at(key, value, bounded), warpsPerTile(key / 64) {}
+  PairwisePrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config, const GpuTarget &target, const Layout &at)
+      : ChunkPrepare(b, op, config, target, at), at(at), warpsPerTile(key / 64) {}
 
   void emit() {
     // Several blocks hide each other's barriers. That leaves 128 registers; more columns of u need more.
     if (value <= key)
-      g.setMinBlocks(key == 128 ? 2 : bounded ? 4 : 3);
-    head = g.blockId(0);
-    chunk = g.blockId(1);
-    g.ifThen(g.lt(chunk, g.dim(op.getChunks(), 0)), [&] { emitChunk(); });
+      g.setMinBlocks(key == 128 ? 2 : 3);
+    g.ifThen(g.lt(g.blockId(1), g.dim(op.getChunks(), 0)), [&] { emitChunk(); });
   }
 
 private:
-  using Values = SmallVector<Value>;
   /// Two neighbouring channels.
   using Pair = std::array<Value, 2>;
 
   void emitChunk() {
+    locate();
     first = g.load(op.getChunks(), {chunk, g.i32(0)}, /*readOnly=*/true);
     count = g.load(op.getChunks(), {chunk, g.i32(1)}, /*readOnly=*/true);
-    locate();
     g.ifFirstThread([&] {
       g.storeRaw(first, g.shared(at.extent));
       g.storeRaw(count, g.shared(at.extent + 4));
     });
-    if (!bounded)
-      clearDiagonals();
+    clearDiagonals();
     loadRows();
+    storeBeta(loadBetaLogit());
     sumSquares();
-    makeGates();
+    makeGates(loadGateFactors(channel, 2), SmallVector<MutableArrayRef<Value>>(gates.begin(), gates.end()));
     sumGates();
     nextPhase();
     findLengths();
     findAnchors();
     // Not for the order of accesses: so that each phase has its registers for itself.
     g.warpBarrier();
-    if (bounded) {
-      storeScaled();
-    } else {
-      storeScaledDown();
-      g.warpBarrier();
-      storeScaledFar();
-    }
+    storeScaledDown();
+    g.warpBarrier();
+    storeScaledFar();
     nextPhase();
     multiplyTiles();
-    if (!bounded)
-      for (int64_t distance = tileRows / 2; distance > 0; distance /= 2)
-        multiplyLevel(distance);
+    for (int64_t distance = tileRows / 2; distance > 0; distance /= 2)
+      multiplyLevel(distance);
     nextPhase();
     clearUpperScores();
+    first = g.loadRaw(g.shared(at.extent), g.i32());
+    count = g.loadRaw(g.shared(at.extent + 4), g.i32());
     loadValues();
-    invertDiagonals();
-    if (!bounded)
-      storeDiagonalScores();
+    g.ifThen(g.lt(warp, tiles), [&] { invertDiagonal(warp); });
+    storeDiagonalScores();
     waitCopies(g, 0);
     nextPhase();
     solve();
+    nextPhase();
+    storeW();
+    storeU();
   }
 
   void nextPhase() {
@@ -144,23 +109,13 @@ private:
     locate();
   }
 
-  /// Where this thread is. Made anew in each phase: what follows from it is cheap, and would take registers in between.
   void locate() {
-    head = renew(g.blockId(0));
-    chunk = renew(g.blockId(1));
-    thread = renew(g.threadId());
-    lane = g.rem(thread, g.target.warpSize);
-    warp = g.shuffleFrom(g.div(thread, g.target.warpSize), g.i32(0));
+    ChunkPrepare::locate();
     tile = g.div(warp, warpsPerTile);
     channel = g.mul(g.rem(thread, key / 2), 2);
   }
 
   //===--- small things ---===//
-  Value shared(int64_t base, Value offset) { return g.advance(g.shared(base), offset, g.i8()); }
-  /// Row `row` of a tile with `pitch`, from byte `column` on.
-  Value rowOf(int64_t base, Value row, int64_t pitch, Value column) {
-    return shared(base, g.add(g.mul(row, pitch), column));
-  }
   Value channelBytes() { return g.mul(channel, 2); }
   /// Row i (0 to 15) of this thread's tile, in the chunk.
   Value chunkRow(int64_t i) { return g.add(g.mul(tile, tileRows), i); }
@@ -186,31 +141,12 @@ private:
   }
   Pair zeroPair() { return {g.f32(0), g.f32(0)}; }
   Value pack(Pair x) { return g.packBf16(x[0], x[1]); }
-  /// The same value, but a new one to the compiler: what is made of it will not be kept from one use to the next. For 16
-  /// rows that would take more registers than there are.
-  Value renew(Value x) { return g.ptx(x.getType(), "mov.b32 $0, $1;", x, /*volatile_=*/true); }
   Pair unpack(Value packed) {
     auto [low, high] = g.unpackBf16(renew(packed));
     return {low, high};
   }
 
   //===--- inputs ---===//
-  /// Two channels of a row, as f32 and packed.
-  struct Loaded {
-    Pair values;
-    Value packed;
-  };
-  Loaded loadChannels(Value from, Value pointer) {
-    if (!g.elementType(from).isBF16()) {
-      Values two = g.loadFloats(pointer, g.f32(), 2, /*readOnly=*/true);
-      Pair values{two[0], two[1]};
-      return {values, pack(values)};
-    }
-    Value packed = g.loadRaw(pointer, g.i32(), /*readOnly=*/true);
-    auto [low, high] = g.unpackBf16(packed);
-    return {{low, high}, packed};
-  }
-
   /// q and k are rounded to bf16, their lengths are taken before. Rows past the chunk's end repeat its last row; the factors
   /// of their q and k become 0 in `findLengths`, their gates are read as what makes no decay.
   void loadRows() {
@@ -228,12 +164,14 @@ private:
         auto load = [&](int n) {
           int64_t distance = cast<MemRefType>(tensors[n].getType()).getStridesAndOffset().first[0];
           return loadChannels(tensors[n], whole ? g.advance(base[n], i * distance, g.elementType(tensors[n]))
-                                                : g.element(tensors[n], {row, head, channel}));
+                                                : g.element(tensors[n], {row, head, channel}), 2);
         };
-        Loaded q = load(0), k = load(1), gate = load(2);
+        Values q = load(0), k = load(1), gate = load(2);
         if (!whole)
-          gate.values = select(g.lt(chunkRow(i), count), gate.values, noDecay());
-        all.append({q.packed, k.packed, gate.values[0], gate.values[1], dot(q.values, q.values), dot(k.values, k.values)});
+          for (Value &x : gate)
+            x = g.select(g.lt(chunkRow(i), count), x, noDecay(x.getType()));
+        gate = widen(gate);
+        all.append({narrow(q)[0], narrow(k)[0], gate[0], gate[1], dot(widen(q), widen(q)), dot(widen(k), widen(k))});
       }
       return all;
     };
@@ -248,82 +186,18 @@ private:
       squares[i] = row[4];
       squares[tileRows + i] = row[5];
     }
-    g.ifThen(g.lt(thread, rows), [&] {
-      Value beta = g.load(op.getBeta(), {g.add(first, g.min(thread, last)), head}, /*readOnly=*/true);
-      beta = g.select(g.lt(thread, count), sigmoid(beta), g.f32(0));
-      g.storeRaw(beta, g.advance(g.shared(at.betas), thread, g.f32()));
-    });
-  }
-
-  /// A gate of 0, or the logit of which one is made.
-  Pair noDecay() {
-    Value x = g.f32(op.getGate() ? -std::numeric_limits<double>::infinity() : 0);
-    return {x, x};
-  }
-
-  Value sigmoid(Value x) { return g.reciprocal(g.add(g.exp2(g.mul(x, g.f32(-log2e))), g.f32(1))); }
-
-  /// Log-decays in base 2.
-  void makeGates() {
-    if (!op.getGate()) {
-      for (Pair &gate : gates)
-        gate = scale(gate, g.f32(log2e));
-      return;
-    }
-    Values bias = g.loadFloats(g.element(op.getDtBias(), {head, channel}), g.elementType(op.getDtBias()), 2, true);
-    Value rate = op.getALog() ? g.exp(g.load(op.getALog(), {head}, /*readOnly=*/true)) : g.f32(1);
-    if (*op.getGate() == GateKind::bounded_sigmoid) {
-      // bound * sigmoid(rate (z + bias)); the exponent takes one multiply-add.
-      Value slope = g.mul(rate, g.f32(-log2e)), bound = g.f32(op.getLowerBound()->convertToDouble() * log2e);
-      Pair shift = {g.mul(bias[0], slope), g.mul(bias[1], slope)};
-      for (Pair &gate : gates)
-        gate = both([&](int c) {
-          Value power = g.exp2(g.fma(gate[c], slope, shift[c]));
-          return g.mul(bound, g.reciprocal(g.add(power, g.f32(1))));
-        });
-      return;
-    }
-    // -rate * softplus(y): log2(1 + 2^(y log2 e)), whose argument is 1 to 2 with -|y| in the exponent.
-    Value slope = g.neg(rate);
-    for (Pair &gate : gates)
-      gate = both([&](int c) {
-        Value y = g.mul(g.add(gate[c], bias[c]), g.f32(log2e));
-        Value rest = g.log2(g.add(g.exp2(g.neg(g.abs(y))), g.f32(1)));
-        return g.mul(slope, g.add(g.max(y, g.f32(0)), rest));
-      });
   }
 
   //===--- lengths of q and k ---===//
-  /// Sums of values[i] over the lanes; lane l gets that of values[l % values.size()].
-  Value reduceAcross(Values values) {
-    int64_t distance = 16;
-    for (; distance >= static_cast<int64_t>(values.size()); distance /= 2)
-      for (Value &x : values)
-        x = g.add(x, g.shuffleXor(x, distance));
-    for (; distance > 0; distance /= 2) {
-      Value upper = g.ne(g.bitAnd(lane, distance), 0);
-      Values kept;
-      for (int64_t i = 0; i < distance; ++i) {
-        Value own = g.select(upper, values[i + distance], values[i]);
-        Value sent = g.select(upper, values[i], values[i + distance]);
-        kept.push_back(g.add(own, g.shuffleXor(sent, distance)));
-      }
-      values = kept;
-    }
-    return values.front();
-  }
+  Value dot(ArrayRef<Value> x, ArrayRef<Value> y) { return g.fma(x[0], y[0], g.mul(x[1], y[1])); }
 
-  Value dot(Pair x, Pair y) { return g.fma(x[0], y[0], g.mul(x[1], y[1])); }
-
-  /// Lane l: of row l % 16, q for l < 16, else k; and for gates without bound q k.
+  /// Lane l: of row l % 16, q for l < 16, else k; and q k.
   void sumSquares() {
-    length = op.getL2norm() ? reduceAcross(squares) : Value();
-    if (!bounded) {
-      Values products;
-      for (int64_t i = 0; i < tileRows; ++i)
-        products.push_back(dot(unpack(query[i]), unpack(keys[i])));
-      product = reduceAcross(products);
-    }
+    length = op.getL2norm() ? reduceAcross(squares, g.target.warpSize) : Value();
+    Values products;
+    for (int64_t i = 0; i < tileRows; ++i)
+      products.push_back(dot(unpack(query[i]), unpack(keys[i])));
+    product = reduceAcross(products, g.target.warpSize);
     if (warpsPerTile == 1)
       return;
     auto store = [&](Value sum, int64_t part) {
@@ -351,10 +225,8 @@ private:
     Value isQuery = g.lt(lane, tileRows), row = g.add(g.mul(tile, tileRows), g.rem(lane, tileRows));
     factor = g.select(isQuery, g.f32(op.getScale().convertToDouble()), g.f32(1));
     if (op.getL2norm())
-      factor = g.mul(factor, g.rsqrt(g.add(join(length, 0), g.f32(l2Eps))));
+      factor = scaleToUnit(factor, join(length, 0));
     factor = g.select(g.lt(row, count), factor, g.f32(0));
-    if (bounded)
-      return;
     // q k of a row, the diagonal of Aqk.
     Value score = g.mul(g.mul(join(product, 1), factor), g.shuffleXor(factor, tileRows));
     Value kind = g.select(isQuery, g.i32(0), g.i32(rows));
@@ -437,32 +309,6 @@ private:
     return ways;
   }
 
-  /// Gates with a bound: exp(R_next - G) is exp(R - G) exp(R_next - R), the first factor at most 15 times the bound in the
-  /// exponent, the second at least -16 times, so that neither leaves f32's range.
-  void storeScaled() {
-    Value row = g.add(g.mul(chunkRow(0), at.keyPitch), channelBytes());
-    Value queryRow = shared(at.q, row), keyRow = shared(at.k, row), nearRow = shared(at.near, row);
-    Value qgRow = g.element(op.getQg(), {chunk, head, chunkRow(0), channel});
-    Value kdRow = g.element(op.getKd(), {chunk, head, chunkRow(0), channel});
-    Ways ways = findWays();
-    Pair toNext = exp2(ways.toNext), toEnd = exp2(ways.next[tiles]);
-    SmallVector<Pair> far;
-    Pair sum = zeroPair();
-    for (int64_t i = 0; i < tileRows; ++i) {
-      if (i > 0)
-        sum = add(sum, gates[i]);
-      Pair down = exp2(sum), up = exp2(both([&](int c) { return g.neg(sum[c]); }));
-      Pair q = mul(scaledQuery(i), down), k = scaledKey(i), near = mul(k, up);
-      far.push_back(mul(near, toNext));
-      g.storeRaw(pack(q), g.advance(queryRow, i * at.keyPitch, g.i8()));
-      g.storeRaw(pack(mul(k, down)), g.advance(keyRow, i * at.keyPitch, g.i8()));
-      g.storeRaw(pack(near), g.advance(nearRow, i * at.keyPitch, g.i8()));
-      g.storeFloats(mul(q, grown), g.advance(qgRow, i * key, g.bf16()), g.bf16());
-      g.storeFloats(mul(far[i], toEnd), g.advance(kdRow, i * key, g.bf16()), g.bf16());
-    }
-    storeFar(far, ways);
-  }
-
   /// What is relative to the first rows of later tiles.
   void storeFar(ArrayRef<Pair> far, const Ways &ways) {
     for (int64_t to = 1; to < tiles; ++to)
@@ -475,7 +321,7 @@ private:
       });
   }
 
-  //===--- the same for gates without a bound ---===//
+  //===--- scaled rows ---===//
   /// What is relative to the tile's first row.
   void storeScaledDown() {
     Value row = g.add(g.mul(chunkRow(0), at.keyPitch), channelBytes());
@@ -508,13 +354,6 @@ private:
   }
 
   //===--- products of rows ---===//
-  /// Addresses of this lane's rows in fragments (see Atoms.h): A of 16 rows and one step; B of 8 rows and two steps.
-  Value rowsOffset(int64_t pitch) {
-    Value row = g.add(g.mul(g.rem(g.div(lane, 8), 2), 8), g.rem(lane, 8));
-    return g.add(g.mul(row, pitch), g.mul(g.div(lane, 16), 16));
-  }
-  Value columnsOffset(int64_t pitch) { return g.add(g.mul(g.rem(lane, 8), pitch), g.mul(g.div(lane, 8), 16)); }
-
   /// sums += a b^T over all channels; `a` and `b` point at this lane's rows. One or two `a`.
   void multiplyRows(ArrayRef<Value> a, Value b, MutableArrayRef<Values> sums) {
     for (int64_t step = 0; step < key / 16; step += 2) {
@@ -525,60 +364,34 @@ private:
                              ValueRange(columns).slice(2 * i, 2), sum);
     }
   }
-  Values zeros(int64_t n) { return Values(n, g.f32(0)); }
-  Value betaOf(Value row) { return g.loadRaw(g.advance(g.shared(at.betas), row, g.f32()), g.f32()); }
 
-  /// Tiles of Aqk and Akk, a warp 16 rows by 8 columns at a time: those below the diagonal, and with a bound those on it.
+  /// Tiles of Aqk and Akk below the diagonal, a warp 16 rows by 8 columns at a time.
   void multiplyTiles() {
-    // Columns of 8 of row tile I: 2 I, and 2 more on the diagonal.
-    int64_t onDiagonal = bounded ? 1 : 0, total = 0;
-    std::array<int64_t, tiles> starts;
-    for (int64_t i = 0; i < tiles; ++i) {
-      starts[i] = total;
-      total += 2 * (i + onDiagonal);
-    }
+    // Columns of 8 of row tile I: 2 I, after those of the tiles before it.
     Value rowOffset = rowsOffset(at.keyPitch), columnOffset = columnsOffset(at.keyPitch);
-    g.loop(warp, g.i32(total), g.i32(g.warps()), [&](Value number) {
-      Value rowTile = g.i32(0), start = g.i32(0);
-      for (int64_t i = 1; i < tiles; ++i) {
-        Value reached = g.ge(number, starts[i]);
+    g.loop(warp, g.i32(2 * lowerPairs), g.i32(g.warps()), [&](Value number) {
+      Value rowTile = g.i32(1), start = g.i32(0);
+      for (int64_t i = 2; i < tiles; ++i) {
+        Value reached = g.ge(number, 2 * firstPair(i));
         rowTile = g.select(reached, g.i32(i), rowTile);
-        start = g.select(reached, g.i32(starts[i]), start);
+        start = g.select(reached, g.i32(2 * firstPair(i)), start);
       }
       Value columnGroup = g.sub(number, start);
-      Value isDiagonal = g.eq(g.div(columnGroup, 2), rowTile);
-      // firstPair(I) * 16 = 8 I (I - 1)
-      Value farRow = g.mul(g.add(g.mul(rowTile, g.sub(rowTile, 1)), columnGroup), 8);
-      Value column = g.add(g.mul(farRow, at.keyPitch), at.far);
-      if (bounded) {
-        Value nearRow = g.mul(columnGroup, 8); // 16 I + 8 (group % 2), as columns before it have 16 I
-        column = g.select(isDiagonal, g.add(g.mul(nearRow, at.keyPitch), at.near), column);
-      }
+      Value column = g.add(g.mul(number, 8 * at.keyPitch), at.far);
       Value row = g.add(g.mul(g.mul(rowTile, tileRows), at.keyPitch), rowOffset);
       Values sums[2] = {zeros(4), zeros(4)};
       multiplyRows({shared(at.q, row), shared(at.k, row)}, g.shared(g.add(column, columnOffset)), sums);
       for (int64_t half = 0; half < 2; ++half) {
         Value inTile = g.add(g.div(lane, 4), 8 * half), i = g.add(g.mul(rowTile, tileRows), inTile);
         Value j = g.add(g.mul(columnGroup, 8), g.mul(g.rem(lane, 4), 2));
-        Value factor = g.neg(betaOf(i));
-        Pair scores, lower;
-        for (int64_t e = 0; e < 2; ++e) {
-          Value before = g.lt(g.add(j, e), i), upTo = g.le(g.add(j, e), i);
-          scores[e] = g.select(upTo, sums[0][2 * half + e], g.f32(0));
-          lower[e] = g.select(before, g.mul(sums[1][2 * half + e], factor), g.f32(0));
-        }
-        g.storeFloats(scores, g.element(op.getAqk(), {chunk, head, i, j}), g.bf16());
-        g.storeRaw(pack(lower), shared(at.pairs, g.add(g.mul(i, pairPitch), g.mul(j, 2))));
-        if (bounded)
-          g.ifThen(isDiagonal, [&] {
-            Value inRow = g.sub(j, g.mul(rowTile, tileRows));
-            g.storeFloats(lower, shared(at.diagonal, g.add(g.mul(i, diagonalPitch), g.mul(inRow, 4))), g.f32());
-          });
+        g.storeFloats({sums[0][2 * half], sums[0][2 * half + 1]}, g.element(op.getAqk(), {chunk, head, i, j}), g.bf16());
+        g.storeFloats({g.neg(sums[1][2 * half]), g.neg(sums[1][2 * half + 1])},
+                      rowOf(at.pairs, i, pairPitch, g.mul(j, 2)), g.bf16());
       }
     });
   }
 
-  //===--- tiles on the diagonal, gates without a bound ---===//
+  //===--- tiles on the diagonal ---===//
   /// Zeros where no level writes.
   void clearDiagonals() {
     g.forThreads(rows * inversePitch / 4, [&](Value i) {
@@ -602,7 +415,7 @@ private:
   /// Pairs of rows whose highest differing bit is `distance`.
   void multiplyLevel(int64_t distance) {
     // The buffer's readers of before are done: tiles do not use it, the level before ends with a barrier.
-    Value base = shared(at.near, g.add(g.mul(tile, levelRows * at.keyPitch), channelBytes()));
+    Value base = shared(at.levels(), g.add(g.mul(tile, levelRows * at.keyPitch), channelBytes()));
     auto store = [&](int64_t part, int64_t i, Value packed) {
       g.storeRaw(packed, g.advance(base, (8 * part + dropBit(i, distance)) * at.keyPitch, g.i8()));
     };
@@ -629,8 +442,8 @@ private:
     nextPhase();
     g.ifThen(g.lt(warp, tiles), [&] {
       Value start = g.mul(g.mul(warp, levelRows), at.keyPitch);
-      Value a = shared(at.near, g.add(start, rowsOffset(at.keyPitch)));
-      Value b = shared(at.near, g.add(g.add(start, 2 * 8 * at.keyPitch), columnsOffset(at.keyPitch)));
+      Value a = shared(at.levels(), g.add(start, rowsOffset(at.keyPitch)));
+      Value b = shared(at.levels(), g.add(g.add(start, 2 * 8 * at.keyPitch), columnsOffset(at.keyPitch)));
       Values sums = zeros(4);
       multiplyRows(a, b, sums);
       Value compact = g.div(lane, 4), inTile = g.add(insertBit(compact, distance), distance);
@@ -677,85 +490,19 @@ private:
   }
 
   //===--- w and u ---===//
-  /// v to where the columns of the diagonal were; rows past the end become 0.
-  void loadValues() {
-    Type element = g.elementType(op.getV());
-    int64_t perPiece = 8, pieces = value / perPiece;
-    first = g.loadRaw(g.shared(at.extent), g.i32());
-    count = g.loadRaw(g.shared(at.extent + 4), g.i32());
-    Value last = g.sub(count, 1);
-    g.forThreads(rows * pieces, [&](Value i) {
-      Value row = g.div(i, pieces), column = g.mul(g.rem(i, pieces), perPiece), exists = g.lt(row, count);
-      Value from = g.element(op.getV(), {g.add(first, g.min(row, last)), head, column});
-      Value to = rowOf(at.near, row, at.valuePitch, g.mul(column, 2));
-      if (element.isBF16())
-        return copyAsync(g, to, from, 16, g.select(exists, g.i32(16), g.i32(0)));
-      // Not as read-only memory: such loads would move up, to where registers are scarce.
-      Values values = g.loadFloats(from, element, 4);
-      values.append(g.loadFloats(g.advance(from, 4, element), element, 4));
-      for (Value &x : values)
-        x = g.select(exists, x, g.f32(0));
-      g.storeFloats(values, to, g.bf16());
-    });
-    commitCopies(g);
-  }
-
-  /// T = (I + L)^-1 of each tile, a lane per column: T_i = e_i - sum_{j < i} L_ij T_j.
-  void invertDiagonals() {
-    g.ifThen(g.lt(warp, tiles / 2), [&] {
-      Value ofTile = g.add(g.mul(warp, 2), g.div(lane, tileRows)), column = g.rem(lane, tileRows);
-      Value row0 = g.mul(ofTile, tileRows);
-      Value from = shared(at.diagonal, g.mul(row0, diagonalPitch));
-      Value to = shared(at.inverse, g.add(g.mul(row0, inversePitch), g.mul(column, 2)));
-      Values inverse;
-      for (int64_t i = 0; i < tileRows; ++i) {
-        Value x = g.select(g.eq(column, i), g.f32(1), g.f32(0));
-        for (int64_t j = 0; j < i; j += 4) {
-          Values entries = g.loadFloats(g.advance(from, i * diagonalPitch + 4 * j, g.i8()), g.f32(), 4);
-          for (int64_t k = j; k < std::min(i, j + 4); ++k)
-            x = g.fma(entries[k - j], inverse[k], x);
-        }
-        inverse.push_back(x);
-        g.storeRaw(g.toBf16(x), g.advance(to, i * inversePitch, g.i8()));
-      }
-    });
-  }
-
-  /// 16 columns of w or u on their way through the tiles of rows.
-  struct Columns {
-    Value pointer;      ///< this lane's rows of the columns in shared memory
-    int64_t pitch;
-    Value factors;      ///< exp(R) of this lane's two channels, or null
-    SmallVector<Values> solved;
-  };
-
   void solve() {
     int64_t warps = g.warps(), valueTiles = value / 16;
     // As many warps as columns of 16 in w; u follows, with a last round that may not be full.
-    Value matrix = g.div(lane, 8);
-    Value token = g.add(g.mul(g.div(matrix, 2), 8), g.rem(lane, 8)), side = g.mul(g.rem(matrix, 2), 16);
-    auto columnsAt = [&](int64_t base, int64_t pitch, Value first16) {
-      return shared(base, g.add(g.add(g.mul(token, pitch), side), g.mul(first16, 32)));
-    };
-    Value channels = g.add(g.mul(warp, 16), g.div(lane, 4));
-    Columns w{columnsAt(at.k, at.keyPitch, warp), at.keyPitch, g.advance(g.shared(at.factors), channels, g.f32()), {}};
-    Columns u{columnsAt(at.near, at.valuePitch, warp), at.valuePitch, Value(), {}};
+    Columns w = columnsOfW(warp);
     SmallVector<Columns, 2> both{w};
     if (valueTiles >= warps)
-      both.push_back(u);
+      both.push_back(columnsOfU(warp));
     solveColumns(both);
-    storeColumns(op.getW(), at.k, at.keyPitch, warp);
-    int64_t done = 0;
-    if (valueTiles >= warps) {
-      storeColumns(op.getU(), at.near, at.valuePitch, warp);
-      done = warps;
-    }
-    for (; done < valueTiles; done += warps) {
+    for (int64_t done = valueTiles >= warps ? warps : 0; done < valueTiles; done += warps) {
       Value number = g.add(warp, done);
       auto rest = [&] {
-        SmallVector<Columns, 1> more{Columns{columnsAt(at.near, at.valuePitch, number), at.valuePitch, Value(), {}}};
+        Columns more[] = {columnsOfU(number)};
         solveColumns(more);
-        storeColumns(op.getU(), at.near, at.valuePitch, number);
       };
       if (done + warps <= valueTiles)
         rest();
@@ -764,75 +511,8 @@ private:
     }
   }
 
-  void solveColumns(MutableArrayRef<Columns> all) {
-    // Rows of the operands B: two groups of 8 rows, two of 8 columns.
-    Value matrix = g.div(lane, 8), row = g.add(g.mul(g.div(matrix, 2), 8), g.rem(lane, 8));
-    Value side = g.mul(g.rem(matrix, 2), 16);
-    Value pairRows = shared(at.pairs, g.add(g.mul(row, pairPitch), side));
-    Value inverseRows = shared(at.inverse, g.add(g.mul(row, inversePitch), side));
-    Value betas = g.advance(g.shared(at.betas), g.mul(g.rem(lane, 4), 2), g.f32());
-    for (int64_t i = 0; i < tiles; ++i) {
-      // b Y_I: columns of the sums are tokens, rows are channels.
-      Values beta = g.loadFloats(g.advance(betas, i * tileRows, g.f32()), g.f32(), 2);
-      beta.append(g.loadFloats(g.advance(betas, i * tileRows + 8, g.f32()), g.f32(), 2));
-      SmallVector<Values, 2> sums;
-      for (Columns &columns : all) {
-        Value from = g.advance(columns.pointer, i * tileRows * columns.pitch, g.i8());
-        Values values;
-        for (Value two : loadMatrices(g, from, 4, /*transposed=*/true)) {
-          auto [low, high] = g.unpackBf16(two);
-          values.append({low, high});
-        }
-        for (int64_t n = 0; n < 8; ++n)
-          values[n] = g.mul(values[n], beta[n / 4 * 2 + n % 2]);
-        if (columns.factors)
-          for (int64_t half = 0; half < 2; ++half) {
-            Value factor = g.loadRaw(g.advance(columns.factors, i * key + 8 * half, g.f32()), g.f32());
-            for (int64_t n = 0; n < 8; ++n)
-              if (n / 2 % 2 == half)
-                values[n] = g.mul(values[n], factor);
-          }
-        sums.push_back(values);
-      }
-      for (int64_t j = 0; j < i; ++j) {
-        Values b = loadMatrices(g, g.advance(pairRows, i * tileRows * pairPitch + j * tileRows * 2, g.i8()), 4);
-        for (auto [columns, sum] : llvm::zip_equal(all, sums))
-          sum = multiplyTile(columns.solved[j], b, sum);
-      }
-      Values b = loadMatrices(g, g.advance(inverseRows, i * tileRows * inversePitch, g.i8()), 4);
-      for (auto [columns, sum] : llvm::zip_equal(all, sums)) {
-        Values x(toFragments(g, multiplyTile(Values(toFragments(g, sum).front()), b, zeros(8))).front());
-        columns.solved.push_back(x);
-        storeMatrices(g, g.advance(columns.pointer, i * tileRows * columns.pitch, g.i8()), x, /*transposed=*/true);
-      }
-    }
-  }
-
-  /// sums (16 x 16) + a b^T.
-  Values multiplyTile(ValueRange a, ValueRange b, ValueRange sums) {
-    Values left = multiplyStep(g, a, b.take_front(2), sums.take_front(4));
-    left.append(multiplyStep(g, a, b.drop_front(2), sums.drop_front(4)));
-    return left;
-  }
-
-  /// A warp's 16 columns of all rows: 32 bytes of a row at a time.
-  void storeColumns(Value to, int64_t base, int64_t pitch, Value first16) {
-    g.warpBarrier();
-    for (int64_t i = 0; i < rows * 2; i += g.target.warpSize) {
-      Value row = g.add(g.div(lane, 2), i / 2), half = g.rem(lane, 2);
-      Value from = rowOf(base, row, pitch, g.add(g.mul(first16, 32), g.mul(half, 16)));
-      Value run = g.loadRaw(from, g.vectorOf(4, g.i32()));
-      g.storeRaw(run, g.element(to, {chunk, head, row, g.add(g.mul(first16, 16), g.mul(half, 8))}));
-    }
-  }
-
-  GpuBuilder g;
-  KdaChunkPrepareOp op;
-  int64_t key, value;
-  bool bounded;
   Layout at;
   int64_t warpsPerTile;
-  Value head, chunk, first, count, thread, lane, warp;
   Value tile, channel;                      // of this thread's 16 rows by 2 channels
   Values query, keys;                       // of its rows, packed
   SmallVector<Pair> gates;
@@ -850,20 +530,24 @@ std::optional<GpuLaunch> k3::configureKdaChunkPrepare(KdaChunkPrepareOp op, Phas
   for (Value part : {op.getQg(), op.getW(), op.getU(), op.getKd(), op.getAqk()})
     if (!getElementTypeOrSelf(part.getType()).isBF16())
       return std::nullopt;
-  int64_t sharedBytes = Layout(key, value, op.getAnchor() != Anchor::pairwise).total;
+  bool bounded = op.getAnchor() != Anchor::pairwise;
+  int64_t sharedBytes = bounded ? boundedPrepareSharedBytes(key, value) : Layout(key, value).total;
   if (sharedBytes > target.sharedBytesPerBlock)
     return std::nullopt;
   GpuLaunch launch;
   launch.strategy = "mma";
   // Blocks of neighbouring heads read neighbouring memory.
   launch.grid = {{"H", 1}, {"C", 1}};
-  launch.threads = 2 * key;
+  launch.threads = bounded ? boundedPrepareThreads(key) : 2 * key;
   launch.sharedBytes = sharedBytes;
   return launch;
 }
 
 LogicalResult k3::emitKdaChunkPrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config,
                                       const GpuTarget &target) {
-  PrepareEmitter(b, op, config, target).emit();
+  if (op.getAnchor() != Anchor::pairwise)
+    emitBoundedPrepare(b, op, config, target);
+  else
+    PairwisePrepare(b, op, config, target, Layout(getStaticNamedDim(op, "K"), getStaticNamedDim(op, "V"))).emit();
   return success();
 }

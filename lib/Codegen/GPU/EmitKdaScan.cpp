@@ -120,7 +120,7 @@ private:
       }
       for (int64_t i = 0; i < outTiles; ++i) {
         initBarrier(g, outFull(g.i32(i)), consumerWarps * g.target.warpSize);
-        initBarrier(g, outEmpty(g.i32(i)), storeWarps);
+        initBarrier(g, outEmpty(g.i32(i)), storeWarps * g.target.warpSize);
       }
       fenceBarriers(g);
     });
@@ -192,8 +192,7 @@ private:
         Value values = g.loadRaw(g.advance(from, outPiece(row, piece), g.i8()), run);
         g.ifThen(g.lt(row, count), [&] { g.storeRaw(values, g.advance(to, i * rowDistance, element)); });
       }
-      g.warpBarrier();
-      g.ifThen(g.eq(lane, 0), [&] { arrive(g, outEmpty(tile)); });
+      arrive(g, outEmpty(tile));
     });
   }
 

@@ -4,7 +4,7 @@
 // RUN: k3-opt %t.mlir --k3-emit-binaries | FileCheck %s
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
-// CHECK: k3.exec.kernel @prepare0 in @gpu[0] from "" launch <threads = 256, shared_bytes = {{[0-9]+}}, registers = {{[0-9]+}}>
+// CHECK: k3.exec.kernel @prepare0 in @gpu[0] from "" launch <threads = 512, shared_bytes = {{[0-9]+}}, registers = {{[0-9]+}}>
 func.func private @prepare0(%q: tensor<?x2x128xbf16>, %k: tensor<?x2x128xbf16>, %v: tensor<?x2x128xbf16>, %g: tensor<?x2x128xbf16>, %beta: tensor<?x2xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<2x128xf32>, %rate: tensor<2xf32>,
     %qg: tensor<?x2x64x128xbf16>, %w: tensor<?x2x64x128xbf16>, %u: tensor<?x2x64x128xbf16>, %kd: tensor<?x2x64x128xbf16>, %aqk: tensor<?x2x64x64xbf16>, %gl: tensor<?x2x128xf32>)
     -> (tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>) attributes {k3.kernel} {
@@ -14,7 +14,7 @@ func.func private @prepare0(%q: tensor<?x2x128xbf16>, %k: tensor<?x2x128xbf16>, 
       {scale = 0.125 : f64, l2norm = true, anchor = #k3.anchor<tile_row>, gate = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64} -> tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>
   return %r#0, %r#1, %r#2, %r#3, %r#4, %r#5 : tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>
 }
-// CHECK: k3.exec.kernel @prepare1 in @gpu[1] from "" launch <threads = 256, shared_bytes = {{[0-9]+}}, registers = {{[0-9]+}}>
+// CHECK: k3.exec.kernel @prepare1 in @gpu[1] from "" launch <threads = 512, shared_bytes = {{[0-9]+}}, registers = {{[0-9]+}}>
 func.func private @prepare1(%q: tensor<?x2x128xf32>, %k: tensor<?x2x128xf32>, %v: tensor<?x2x128xf32>, %g: tensor<?x2x128xf32>, %beta: tensor<?x2xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<2x128xf32>, %rate: tensor<2xf32>,
     %qg: tensor<?x2x64x128xbf16>, %w: tensor<?x2x64x128xbf16>, %u: tensor<?x2x64x128xbf16>, %kd: tensor<?x2x64x128xbf16>, %aqk: tensor<?x2x64x64xbf16>, %gl: tensor<?x2x128xf32>)
     -> (tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>) attributes {k3.kernel} {
@@ -44,7 +44,7 @@ func.func private @prepare3(%q: tensor<?x2x128xf32>, %k: tensor<?x2x128xf32>, %v
       {scale = 0.125 : f64, l2norm = true, anchor = #k3.anchor<pairwise>, gate = #k3.gate_kind<softplus>} -> tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>
   return %r#0, %r#1, %r#2, %r#3, %r#4, %r#5 : tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>
 }
-// CHECK: k3.exec.kernel @prepare4 in @gpu[4] from "" launch <threads = 256, shared_bytes = {{[0-9]+}}, registers = {{[0-9]+}}>
+// CHECK: k3.exec.kernel @prepare4 in @gpu[4] from "" launch <threads = 512, shared_bytes = {{[0-9]+}}, registers = {{[0-9]+}}>
 func.func private @prepare4(%q: tensor<?x2x128xbf16>, %k: tensor<?x2x128xbf16>, %v: tensor<?x2x128xbf16>, %g: tensor<?x2x128xf32>, %beta: tensor<?x2xf32>, %chunks: tensor<?x2xi32>, %qg: tensor<?x2x64x128xbf16>, %w: tensor<?x2x64x128xbf16>, %u: tensor<?x2x64x128xbf16>, %kd: tensor<?x2x64x128xbf16>, %aqk: tensor<?x2x64x64xbf16>, %gl: tensor<?x2x128xf32>)
     -> (tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x128xbf16>, tensor<?x2x64x64xbf16>, tensor<?x2x128xf32>) attributes {k3.kernel} {
   %r:6 = k3.kda.chunk_prepare ins(%q, %k, %v, %g, %beta, %chunks : tensor<?x2x128xbf16>, tensor<?x2x128xbf16>, tensor<?x2x128xbf16>, tensor<?x2x128xf32>, tensor<?x2xf32>, tensor<?x2xi32>)

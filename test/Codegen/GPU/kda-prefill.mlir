@@ -3,23 +3,24 @@
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 
-// Kimi K3: rows of q, k and logits come in pairs of bf16, the gate is a sigmoid (ex2, rcp), products are those of warps.
-// Two blocks fit a multiprocessor.
+// Kimi K3: q, k and logits come four channels at a time, the gate is a sigmoid (ex2, rcp), products are those of warps.
+// Two blocks of 16 warps fit a multiprocessor; results leave in whole rows.
 // CONFIG-LABEL: @bounded
-// CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 256, shared_bytes = 102672>
+// CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 512, shared_bytes = 112384>
 // CHECK-LABEL: .entry bounded(
-// CHECK: .maxntid 256
+// CHECK: .maxntid 512
 // CHECK: .minnctapersm 2
-// CHECK-COUNT-48: ld.global.nc.b32
+// CHECK-COUNT-12: ld.global.nc.v2.b32
+// CHECK: cp.async.cg.shared.global
 // CHECK: ex2.approx.ftz.f32
 // CHECK: rcp.approx.ftz.f32
 // CHECK: bar.sync
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
-// CHECK: cp.async.cg.shared.global
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK: stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
-// CHECK: st.global.v4.b32
+// CHECK: bar.sync
+// CHECK-COUNT-4: st.global.v4.b32
 // CHECK-NOT: .local
 // CHECK: ret;
 func.func private @bounded(%q: tensor<?x96x128xbf16>, %k: tensor<?x96x128xbf16>, %v: tensor<?x96x128xbf16>, %g: tensor<?x96x128xbf16>, %beta: tensor<?x96xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<96x128xf32>, %rate: tensor<96xf32>,
@@ -37,7 +38,7 @@ func.func private @bounded(%q: tensor<?x96x128xbf16>, %k: tensor<?x96x128xbf16>,
 // CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 256, shared_bytes = 114448>
 // CHECK-LABEL: .entry unbounded(
 // CHECK: lg2.approx.ftz.f32
-// CHECK-COUNT-12: bar.sync
+// CHECK-COUNT-13: bar.sync
 // CHECK-NOT: .local
 // CHECK: ret;
 func.func private @unbounded(%q: tensor<?x32x128xf32>, %k: tensor<?x32x128xf32>, %v: tensor<?x32x128xf32>, %g: tensor<?x32x128xf32>, %beta: tensor<?x32xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<32x128xf32>, %rate: tensor<32xf32>,
@@ -52,7 +53,7 @@ func.func private @unbounded(%q: tensor<?x32x128xf32>, %k: tensor<?x32x128xf32>,
 
 // Gates that come as they are, narrower heads.
 // CONFIG-LABEL: @given
-// CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 128
+// CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 256
 // CHECK-LABEL: .entry given(
 // CHECK-NOT: lg2.approx
 // CHECK: ret;

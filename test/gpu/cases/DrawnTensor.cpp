@@ -46,8 +46,8 @@ Vec DrawnTensor::rows(const std::vector<Index> &indices, Index width) const {
 }
 
 void k3::test::expectAt(const Array &array, const std::vector<Index> &positions, const Vec &expected,
-                        double ofLargest) {
-  EXPECT_TRUE(CaseExport::get()->expect(array, expected, {ofLargest, 0, 0}, {}, positions));
+                        Tolerance tolerance) {
+  EXPECT_TRUE(CaseExport::get()->expect(array, expected, tolerance, {}, positions));
 }
 
 void k3::test::expectSome(const Array &array, const Vec &expected, double ofLargest) {

@@ -34,7 +34,10 @@ private:
 };
 
 /// Checks that the latest run left `expected` at `positions` of `array`.
-void expectAt(const Array &array, const std::vector<Index> &positions, const Vec &expected, double ofLargest);
+void expectAt(const Array &array, const std::vector<Index> &positions, const Vec &expected, Tolerance tolerance);
+inline void expectAt(const Array &array, const std::vector<Index> &positions, const Vec &expected, double ofLargest) {
+  expectAt(array, positions, expected, Tolerance{ofLargest, 0, 0});
+}
 /// Checks some thousand of all elements, the first and the last among them.
 void expectSome(const Array &array, const Vec &expected, double ofLargest);
 /// The latest run is to be timed.
