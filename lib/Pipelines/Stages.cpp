@@ -64,6 +64,7 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
     split.heads = AttentionPlan::exactRows;
     split.tile = AttentionPlan::tileRows;
     manager.addNestedPass<func::FuncOp>(createSplitMla(split));
+    manager.addNestedPass<func::FuncOp>(createAddSampling());
   }
   if (options.bf16Products)
     manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode && !options.gpu}));

@@ -45,6 +45,8 @@ static StepInput getStepInput(StringRef name) {
     return {"chunks", {"C"}, 2};
   if (name == "chunk_cu")
     return {"chunk_cu", {"N+1"}};
+  if (name == "sampling")
+    return {"sampling", {"R"}, 8};
   assert(name == "logit_rows" && "not an input of a step");
   return {"logit_rows", {"R"}};
 }

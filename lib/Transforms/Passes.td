@@ -161,6 +161,16 @@ def LowerKdaDecode : Pass<"k3-lower-kda-decode", "::mlir::func::FuncOp"> {
   }];
 }
 
+def AddSampling : Pass<"k3-add-sampling", "::mlir::func::FuncOp"> {
+  let summary = "a GPU chooses tokens from logits itself";
+  let description = [{
+    The function that makes the output `logits` also makes `ids` from it: `k3.sample` with the inputs `sampling` (what to
+    do with each row) and `banned` (sets of tokens that are not to be chosen, of which rows name one), so that of a row
+    that is sampled only a number leaves the device. On a CPU there is nothing to copy: the runtime samples there.
+  }];
+  let options = [Option<"banSets", "ban-sets", "int64_t", "16", "sets of banned tokens that a step can tell apart">];
+}
+
 def SplitMla : Pass<"k3-split-mla", "::mlir::func::FuncOp"> {
   let summary = "decode on a GPU: attention by parts of the context";
   let description = [{

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "dialects/k3/IR/K3Ops.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::k3;
@@ -42,4 +43,12 @@ LogicalResult GluOp::verifyConstraints() {
     if (!(beta.convertToDouble() > 0) || !beta.isFinite())
       return emitOpError() << "expected finite '" << name << "' > 0 with situ, got " << beta.convertToDouble();
   return success();
+}
+
+LogicalResult SampleOp::verifyConstraints() {
+  int64_t vocabulary = getStaticNamedDim(getOperation(), "V");
+  if (ShapedType::isDynamic(vocabulary) || vocabulary < 1)
+    return emitOpError("expected a static 'V' of at least 1");
+  return failure(failed(verifyNamedDim(getOperation(), "p", "8", 8)) ||
+                 failed(verifyNamedDim(getOperation(), "w", "ceil(V / 32)", llvm::divideCeil(vocabulary, 32))));
 }

@@ -120,4 +120,39 @@ def K3_SigmoidGateOp : K3_StructuredOp<"sigmoid_gate",
   let assemblyFormat = K3_DpsFormat<["x", "gate"], ["out"]>.format;
 }
 
+def K3_SampleOp : K3_StructuredOp<"sample",
+    "R | R V | R p | B w | R",
+    "false", "3, 1", []> {
+  let summary = "choose a token from each row of logits";
+  let description = [{
+    The rules of the runtime's sampler (`text/Sampler.h`) except for the repetition penalty. `parameters[r]` is
+
+    | position | value |
+    |---|---|
+    | 0 | 0: the row is not looked at; else a token is chosen |
+    | 1 | temperature t (bits of an f32); 0: the highest logit, the lower id first on ties |
+    | 2 | k: keep the k highest logits, 0: all |
+    | 3, 4 | p and m (bits of f32s): keep the smallest set of most likely tokens that reaches p, of these all that are at least m times as likely as the likeliest |
+    | 5, 6 | a random number of 53 bits, the low 32 bits first |
+    | 7 | row b of `banned`: tokens whose bit (bit v % 32 of word v / 32) is set are not there |
+
+    Weights are integers: `round(2^s exp((logit - highest) / t))`, s = min(51, 62 - floor(log2 V)). Their sums are exact,
+    so that the choice does not depend on an order. With k (below the number of tokens there are) or p < 1, tokens are
+    taken in the order of falling logits, ties by rising id, else by rising id; chosen is the first whose sum of weights up
+    to itself exceeds `random / 2^53` times the sum of all that are kept.
+
+    `ids[r]` is -1 for a row that is not looked at, that has a logit which is not finite, or all of whose tokens are
+    banned.
+
+    * (C1) `p = 8`. (C2) `w = ceil(V / 32)`, V static and at least 1.
+    * (C3) t, p, m as the sampler checks them, `0 <= b < B`; up to the caller (the runtime fills them in).
+  }];
+  let arguments = (ins K3_F32:$logits,
+                       K3_Int:$parameters,
+                       K3_Int:$banned,
+                       K3_Int:$ids,
+                       OptionalAttr<K3_KernelConfigAttr>:$kernel_config);
+  let assemblyFormat = K3_DpsFormat<["logits", "parameters", "banned"], ["ids"]>.format;
+}
+
 #endif // K3_COMMON_OPS_TD

@@ -45,6 +45,8 @@ Decomposed decompose(MlaAttendPartialOp op, TensorBuilder &b);
 Decomposed decompose(MlaAttendMergeOp op, TensorBuilder &b);
 Decomposed decompose(MlaExpandOp op, TensorBuilder &b);
 
+Decomposed decompose(SampleOp op, TensorBuilder &b);
+
 //===--- shared pieces ---===//
 
 /// rsqrt(mean(row^2) + eps) of a one-dimensional tensor, as a scalar.

@@ -16,7 +16,7 @@ template <typename Attach> void forEachStructuredOp(Attach attach) {
                            KdaGateOp, KdaScanOp, KdaRecurrentStepOp, KdaDecodeStepOp, KdaChunkPrepareOp, KdaChunkScanOp,
                            KdaGatedNormOp, AttnResMixOp, AttnResAccumulateOp, MoeRouteOp, MoePlanOp,
                            MoeGroupedContractOp, MoeCombineOp, MlaAppendOp, MlaAbsorbOp, MlaAttendOp,
-                           MlaAttendPartialOp, MlaAttendMergeOp, MlaExpandOp>();
+                           MlaAttendPartialOp, MlaAttendMergeOp, MlaExpandOp, SampleOp>();
 }
 
 } // namespace mlir::k3

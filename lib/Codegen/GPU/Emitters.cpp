@@ -67,6 +67,7 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MoeGroupedContractOp, configureExperts<MoeGroupedContractOp>, emitExperts<MoeGroupedContractOp>>(),
       emitterOf<MlaAttendPartialOp, configureMlaAttendPartial, emitMlaAttendPartial>(),
       emitterOf<MlaAttendMergeOp, configureMlaAttendMerge, emitMlaAttendMerge>(),
+      emitterOf<SampleOp, configureSample, emitSample>(),
   };
   return emitters;
 }

@@ -152,6 +152,10 @@ LogicalResult emitKdaChunkPrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConf
 std::optional<GpuLaunch> configureKdaChunkScan(KdaChunkScanOp op, Phase phase, const GpuTarget &target);
 LogicalResult emitKdaChunkScan(OpBuilder &b, KdaChunkScanOp op, KernelConfigAttr config, const GpuTarget &target);
 
+//===--- EmitSample.cpp ---===//
+std::optional<GpuLaunch> configureSample(SampleOp op, Phase phase, const GpuTarget &target);
+LogicalResult emitSample(OpBuilder &b, SampleOp op, KernelConfigAttr config, const GpuTarget &target);
+
 } // namespace mlir::k3
 
 #endif // K3_CODEGEN_GPU_EMITTERS_H

@@ -247,6 +247,21 @@ typedef struct k3rt_sampling {
 void k3rt_sampling_init(k3rt_sampling *sampling);
 k3rt_status k3rt_sample(k3rt_engine *engine, const float *logits, const k3rt_sampling *sampling, int32_t *out_token);
 
+/* What is to be chosen after a batch row. */
+typedef struct k3rt_choice {
+  const k3rt_sampling *sampling; /* NULL: nothing. `history` is not used, `step` is that of the row's first logit row */
+  const int32_t *banned_ids;     /* tokens that are never chosen */
+  uint64_t num_banned_ids;
+} k3rt_choice;
+/* k3rt_step whose tokens are chosen where the logits are, if the engine can: on a GPU, so that logits need not leave it.
+ * choices[i] is for row i. (*out_tokens)[r] is the token for logit row r, what k3rt_sample chooses there, and
+ * valid until the next step, or -1: then the row's logits are in the result. Logits of other rows are not. -1 are all
+ * tokens of an engine on a CPU, where repetition_penalty is not 1, where there are more than 16 different lists of banned
+ * tokens in a batch, and where nothing can be chosen. Errors: as k3rt_step; K3RT_INVALID_ARGUMENT for options out of
+ * range. */
+k3rt_status k3rt_step_choose(k3rt_engine *engine, const k3rt_batch *batch, const k3rt_choice *choices,
+                             k3rt_step_result *out_result, const int32_t **out_tokens);
+
 /*--- scheduler ------------------------------------------------------------------------------------------------------*/
 
 /* Answers many requests at the same time on one engine. Every step of the scheduler is one k3rt_step: a token for each

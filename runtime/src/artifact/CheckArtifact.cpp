@@ -32,6 +32,7 @@ constexpr uint64_t maxBytes = uint64_t(1) << 48;
 constexpr uint64_t maxScratch = uint64_t(1) << 30;
 constexpr uint32_t maxParameters = 256;
 constexpr uint32_t maxLayers = 4096;
+constexpr int64_t maxBanSets = 1024;
 
 // Limits of CUDA.
 constexpr uint32_t maxBlockThreads = 1024;
@@ -176,6 +177,8 @@ private:
   Status largestValue(const schema::Term *encoded, int64_t &out) const;
   Status checkBuffer(const schema::Buffer &buffer);
   Status checkInput(const schema::Buffer &buffer);
+  Status checkBanned(const schema::Buffer &buffer);
+  Status checkIds(const schema::Buffer &buffer);
   Status checkOutput(const schema::Buffer &buffer);
   Status checkTransient(const schema::Buffer &buffer);
   Status checkStream(const schema::Buffer &buffer);
@@ -575,6 +578,12 @@ Status Checker::checkPrograms() {
     if (!seen[size_t(program->executable_kind())]
              [size_t(schema::Phase::Prefill)])
       return bad("no %sprefill program", kindPrefix(*program));
+  for (const auto *a : *index.programs())
+    for (const auto *b : *index.programs())
+      if (a->executable_kind() == b->executable_kind() &&
+          numBanSets(*a) != numBanSets(*b))
+        return bad("%sprograms with %u and with %u sets of banned tokens",
+                   kindPrefix(*a), numBanSets(*a), numBanSets(*b));
   return Status();
 }
 
@@ -614,7 +623,7 @@ Status ProgramChecker::run() {
   smallest = SymbolValues{{{1, 1, program.chunk_rows() ? 1 : 0, 0, 1, 1, 1}}};
 
   std::set<std::string_view> names;
-  bool hasLogits = false;
+  bool hasLogits = false, hasIds = false;
   for (uint32_t i = 0; i < sizeOf(program.buffers()); ++i) {
     const schema::Buffer &buffer = *program.buffers()->Get(i);
     if (!buffer.name())
@@ -624,10 +633,16 @@ Status ProgramChecker::run() {
                  text(buffer.name()).c_str());
     K3RT_CHECK_AT(checkBuffer(buffer), "buffer %u %s", i,
                   text(buffer.name()).c_str());
-    hasLogits |= buffer.role() == schema::BufferRole::Output;
+    bool isOutput = buffer.role() == schema::BufferRole::Output;
+    bool isIds = isOutput && buffer.name()->string_view() == "ids";
+    hasLogits |= isOutput && !isIds;
+    hasIds |= isIds;
   }
   if (!hasLogits)
     return bad("no output");
+  if (hasIds && (!names.count(inputName(Input::sampling)) ||
+                 !names.count(inputName(Input::banned))))
+    return bad("ids without the inputs sampling and banned");
 
   K3RT_CHECK_AT(checkGroups(program.prologue(), nullptr), "prologue");
   for (uint32_t i = 0; i < sizeOf(program.layer_kinds()); ++i) {
@@ -693,6 +708,8 @@ Status ProgramChecker::checkInput(const schema::Buffer &buffer) {
   if (program.chunk_rows() == 0 &&
       (*input == Input::chunks || *input == Input::chunkCu))
     return bad("needs chunk_rows, which is 0");
+  if (*input == Input::banned)
+    return checkBanned(buffer);
   for (const SymbolValues &values : probes()) {
     InputShape wanted = inputShape(*input, values);
     if (sizeOf(buffer.shape()) != wanted.rank)
@@ -707,7 +724,38 @@ Status ProgramChecker::checkInput(const schema::Buffer &buffer) {
   return Status();
 }
 
+/// Constants, which numBanSets reads.
+Status ProgramChecker::checkBanned(const schema::Buffer &buffer) {
+  uint32_t words = banWords(index.model()->vocab_size());
+  auto constantAt = [&](uint32_t at) -> int64_t {
+    const schema::Term *size = buffer.shape()->Get(at);
+    return sizeOf(size->symbols()) == 0 && size->add() == 0 && size->div() == 1
+               ? size->mul()
+               : 0;
+  };
+  if (sizeOf(buffer.shape()) != 2 || constantAt(0) < 1 ||
+      constantAt(0) > maxBanSets || constantAt(1) != int64_t(words))
+    return bad("shape is not [1 to %lld, %u]",
+               static_cast<long long>(maxBanSets), words);
+  return Status();
+}
+
+Status ProgramChecker::checkIds(const schema::Buffer &buffer) {
+  if (buffer.dtype() != schema::DType::I32)
+    return bad("ids must be I32, not %s", EnumNameDType(buffer.dtype()));
+  for (const SymbolValues &values : probes()) {
+    int64_t rows = -1;
+    if (sizeOf(buffer.shape()) == 1)
+      K3RT_RETURN_IF_ERROR(valueAt(buffer.shape()->Get(0), values, rows));
+    if (rows != values[Symbol::logitRows])
+      return bad("shape is not [R]");
+  }
+  return Status();
+}
+
 Status ProgramChecker::checkOutput(const schema::Buffer &buffer) {
+  if (buffer.name()->string_view() == "ids")
+    return checkIds(buffer);
   if (buffer.name()->string_view() != "logits")
     return bad("unknown output");
   if (buffer.dtype() != schema::DType::F32)

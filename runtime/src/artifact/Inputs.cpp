@@ -15,7 +15,8 @@ struct Description {
 static constexpr Description descriptions[numInputs] = {
     {"tokens", "[T]"},       {"cu", "[N + 1]"},        {"slots", "[N]"},
     {"lengths", "[N]"},      {"page_table", "[N, M]"}, {"chunks", "[C, 2]"},
-    {"chunk_cu", "[N + 1]"}, {"logit_rows", "[R]"},
+    {"chunk_cu", "[N + 1]"}, {"logit_rows", "[R]"},    {"sampling", "[R, 8]"},
+    {"banned", "[sets, vocab_size / 32]"},
 };
 
 std::optional<Input> inputNamed(std::string_view name) {
@@ -48,8 +49,25 @@ InputShape inputShape(Input input, const SymbolValues &values) {
     return {{values[Symbol::chunks], 2}, 2};
   case Input::logitRows:
     return {{values[Symbol::logitRows], 1}, 1};
+  case Input::sampling:
+    return {{values[Symbol::logitRows], samplingWords}, 2};
+  case Input::banned:
+    break;
   }
-  __builtin_unreachable();
+  __builtin_unreachable(); // not an input of a step
+}
+
+uint32_t numBanSets(const k3::artifact::Program &program) {
+  using k3::artifact::BufferRole;
+  uint32_t sets = 0;
+  bool hasIds = false;
+  for (const auto *buffer : *program.buffers()) {
+    std::string_view name = buffer->name()->string_view();
+    hasIds |= buffer->role() == BufferRole::Output && name == "ids";
+    if (buffer->role() == BufferRole::Input && name == inputName(Input::banned))
+      sets = uint32_t(buffer->shape()->Get(0)->mul());
+  }
+  return hasIds ? sets : 0;
 }
 
 } // namespace k3rt

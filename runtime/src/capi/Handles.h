@@ -15,6 +15,9 @@ struct k3rt_engine {
   k3rt::Engine engine;
   std::string error;
   std::vector<int32_t> eosTokens;
+  // Of k3rt_step_choose.
+  std::vector<k3rt::Sampler> samplers;
+  std::vector<k3rt::RowSampling> rowSampling;
 
   k3rt_status report(const k3rt::Status &status) {
     error = status.message();

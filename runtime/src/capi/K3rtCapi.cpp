@@ -370,6 +370,58 @@ k3rt_status k3rt_sample(k3rt_engine *engine, const float *logits,
   return engine->report(Status());
 }
 
+/// What the device is asked for, if it can do it; `sampler` outlives `out`.
+static Status readChoice(const k3rt_batch_row &row, const k3rt_choice &choice,
+                         uint32_t vocab, Sampler &sampler, RowSampling &out,
+                         bool &wanted) {
+  wanted = false;
+  if (!choice.sampling)
+    return Status();
+  if (choice.num_banned_ids != 0 && !choice.banned_ids)
+    return nullArgument("banned_ids");
+  k3rt_sampling read = readSampling(choice.sampling);
+  SamplerOptions options = samplerOptions(read);
+  options.bannedIds.assign(choice.banned_ids,
+                           choice.banned_ids + choice.num_banned_ids);
+  std::string error;
+  if (!sampler.init(options, vocab, error))
+    return Status(K3RT_INVALID_ARGUMENT, error);
+  sampler.seek(read.step);
+  wanted = row.all_logits >= 0 && options.repetitionPenalty == 1;
+  if (wanted)
+    describe(sampler, 0, row.all_logits > 0 ? row.num_tokens : 1, out);
+  return Status();
+}
+
+k3rt_status k3rt_step_choose(k3rt_engine *engine, const k3rt_batch *batch,
+                             const k3rt_choice *choices,
+                             k3rt_step_result *out_result,
+                             const int32_t **out_tokens) {
+  K3RT_CHECK_ARGUMENTS(batch);
+  K3RT_CHECK_ARGUMENTS(out_result);
+  K3RT_CHECK_ARGUMENTS(out_tokens);
+  if (batch->num_rows != 0 && (!batch->rows || !choices))
+    return engine->report(nullArgument(batch->rows ? "choices" : "rows"));
+  uint32_t vocab = engine->engine.artifact().index().model()->vocab_size();
+  engine->samplers.resize(batch->num_rows);
+  engine->rowSampling.resize(batch->num_rows);
+  std::vector<const RowSampling *> sampling(batch->num_rows);
+  for (uint32_t i = 0; i < batch->num_rows; ++i) {
+    bool wanted;
+    Status status = readChoice(batch->rows[i], choices[i], vocab,
+                               engine->samplers[i], engine->rowSampling[i],
+                               wanted);
+    if (!status.ok())
+      return engine->report(
+          makeError(status.code(), "row %u: %s", i, status.message().c_str()));
+    if (wanted)
+      sampling[i] = &engine->rowSampling[i];
+  }
+  Status status = engine->engine.step(*batch, *out_result, &sampling);
+  *out_tokens = engine->engine.chosenTokens().data();
+  return engine->report(status);
+}
+
 k3rt_status k3rt_tokenizer_blob(k3rt_engine *engine, const void **out_data,
                                 uint64_t *out_size) {
   K3RT_CHECK_ARGUMENTS(out_data);

@@ -51,6 +51,7 @@ Status Engine::open(const std::string &path, uint64_t offset,
                                        DeviceBuffer::Place::host));
   K3RT_RETURN_IF_ERROR(
       runLogits.allocate(*device, memory.runLogits, "logits"));
+  K3RT_RETURN_IF_ERROR(openSampling());
   for (const auto *program : *index.programs())
     if (program->executable_kind() == executableKind(options.device))
       K3RT_RETURN_IF_ERROR(openPhase(*program));
@@ -201,6 +202,23 @@ Status Engine::openWeights() {
                                                  chosen.progress);
 }
 
+Status Engine::openSampling() {
+  if (memory.banSets == 0)
+    return Status();
+  uint32_t vocab = file.index().model()->vocab_size();
+  K3RT_RETURN_IF_ERROR(bans.init(*device, memory.banSets, vocab));
+  uint64_t bytes =
+      memory.sampling -
+      uint64_t(memory.banSets) * banWords(vocab) * sizeof(int32_t);
+  K3RT_RETURN_IF_ERROR(runIds.allocate(*device, bytes, "chosen tokens"));
+  return fetchedIds.allocate(*device, bytes, "chosen tokens",
+                             DeviceBuffer::Place::host);
+}
+
+OutputAddresses Engine::outputsAt(float *logits) const {
+  return {logits, reinterpret_cast<int32_t *>(runIds.data())};
+}
+
 Status Engine::openPhase(const schema::Program &encoded) {
   Phase &phase =
       encoded.phase() == schema::Phase::Prefill ? prefill : decode;
@@ -209,7 +227,7 @@ Status Engine::openPhase(const schema::Program &encoded) {
   phase.limits.rows = uint32_t(largest[Symbol::rows]);
   phase.limits.sequences = uint32_t(largest[Symbol::sequences]);
   phase.limits.logitRows = uint32_t(largest[Symbol::logitRows]);
-  K3RT_RETURN_IF_ERROR(phase.inputs.init(encoded, memory, *device));
+  K3RT_RETURN_IF_ERROR(phase.inputs.init(encoded, memory, *device, bans.address()));
   ProgramParts parts;
   parts.index = &file.index();
   parts.weights = device->isHost() ? &weights.addresses()
@@ -221,7 +239,7 @@ Status Engine::openPhase(const schema::Program &encoded) {
   // checkArtifact did not know S, P and M.
   K3RT_RETURN_IF_ERROR(
       phase.program.bind(largest, phase.inputs.addressesFor(largest),
-                         reinterpret_cast<float *>(runLogits.data())));
+                         outputsAt(reinterpret_cast<float *>(runLogits.data()))));
   if (Status status = executor->prepare(phase.program); !status.ok())
     return Status(status.code(), file.path() + ": " + status.message());
   return Status();

@@ -13,6 +13,7 @@
 #include "runtime/src/cache/PrefixCache.h"
 #include "runtime/src/device/DeviceWeights.h"
 #include "runtime/src/engine/NonFiniteDump.h"
+#include "runtime/src/engine/Sampling.h"
 #include "runtime/src/engine/StepInputs.h"
 #include "runtime/src/exec/Executor.h"
 
@@ -67,7 +68,15 @@ public:
                     std::string_view name, const float *values,
                     uint64_t count);
 
-  Status step(const k3rt_batch &batch, k3rt_step_result &out);
+  /// `sampling`: for each row of the batch, or null; rows with null, and all
+  /// of an engine that does not choose tokens, bring logits only.
+  Status step(const k3rt_batch &batch, k3rt_step_result &out,
+              const std::vector<const RowSampling *> *sampling = nullptr);
+  /// Whether the device chooses tokens.
+  bool choosesTokens() const { return memory.banSets != 0; }
+  /// Of the last step, for each logit row the token that was chosen for it; -1:
+  /// none, its logits are there. Logits of the others are not.
+  const std::vector<int32_t> &chosenTokens() const { return stepIds; }
 
   void setTrace(k3rt_trace_fn fn, void *user) { executor->setTrace(fn, user); }
   void setProfile(k3rt_profile_fn fn, void *user, bool eachDispatch) {
@@ -113,7 +122,9 @@ private:
   StateFileModel stateFileModel();
   uint64_t storedFingerprint() const;
   uint64_t randomFingerprint() const;
+  Status openSampling();
   Status openPhase(const k3::artifact::Program &encoded);
+  OutputAddresses outputsAt(float *logits) const;
   Status findSequence(k3rt_sequence handle, uint32_t &index);
   void dropMark(Sequence &sequence);
   Status findState(uint32_t layer, std::string_view name, uint32_t &out) const;
@@ -134,12 +145,15 @@ private:
   /// What messages say about that.
   std::string freePagesText() const;
 
-  Status prepare(const k3rt_batch &input);
+  Status prepare(const k3rt_batch &input,
+                 const std::vector<const RowSampling *> *sampling);
+  void prepareSampling(const std::vector<const RowSampling *> &sampling);
   Status prepareRow(const k3rt_batch_row &input, uint32_t row);
   Status reserve(uint64_t logitRows);
   void apply();
   Phase &nextPhase();
   Status runWindow(Phase &phase);
+  Status fetchResults(uint64_t firstLogitRow, uint64_t logitRows);
   float *logitsFor(uint64_t firstLogitRow);
   void failBatch(const Status &reason);
   /// The sequence of a batch row can only be freed or restored; the rest of the
@@ -182,6 +196,11 @@ private:
   DeviceBuffer result;          ///< logits of the whole step, on the host
   /// Logits of one run on the device, where kernels cannot write to `result`.
   DeviceBuffer runLogits;
+  BanSets bans;
+  DeviceBuffer runIds, fetchedIds; ///< of one run, on the device and the host
+  std::vector<int32_t> stepIds;    ///< of the whole step
+  std::vector<uint8_t> sampled;    ///< per logit row of it
+  std::vector<SamplingWords> partSampling; ///< of a part of a window
 
   uint64_t steps = 0, nonFinite = 0;
   double openSeconds = 0;

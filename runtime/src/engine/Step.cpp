@@ -14,8 +14,9 @@ namespace k3rt {
 
 using Word = unsigned long long;
 
-Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
-  K3RT_RETURN_IF_ERROR(prepare(batch));
+Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out,
+                    const std::vector<const RowSampling *> *sampling) {
+  K3RT_RETURN_IF_ERROR(prepare(batch, sampling));
   apply();
 
   for (;;) {
@@ -54,7 +55,8 @@ Status Engine::step(const k3rt_batch &batch, k3rt_step_result &out) {
 // Before anything changes
 //===----------------------------------------------------------------------===//
 
-Status Engine::prepare(const k3rt_batch &input) {
+Status Engine::prepare(const k3rt_batch &input,
+                       const std::vector<const RowSampling *> *sampling) {
   if (input.num_rows != 0 && !input.rows)
     return Status(K3RT_INVALID_ARGUMENT, "rows is NULL");
   if (input.num_rows > sequences.size())
@@ -80,7 +82,28 @@ Status Engine::prepare(const k3rt_batch &input) {
                      "the step needs %llu more cache pages, %s", Word(pages),
                      freePagesText().c_str());
   rowStatus.assign(input.num_rows, K3RT_OK);
+  stepIds.assign(firstRow.back(), -1);
+  sampled.assign(firstRow.back(), 0);
+  if (sampling && choosesTokens())
+    prepareSampling(*sampling);
   return reserve(firstRow.back());
+}
+
+/// Rows whose banned tokens have no place any more bring their logits.
+void Engine::prepareSampling(const std::vector<const RowSampling *> &sampling) {
+  bans.begin();
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    BatchRow &row = rows[i];
+    if (!sampling[i] || row.numLogitRows() == 0)
+      continue;
+    std::optional<uint32_t> set = bans.find(*sampling[i]->banned);
+    if (!set)
+      continue;
+    row.sampling = sampling[i];
+    row.banSet = *set;
+    std::fill(sampled.begin() + ptrdiff_t(firstRow[i]),
+              sampled.begin() + ptrdiff_t(firstRow[i + 1]), uint8_t(1));
+  }
 }
 
 Status Engine::prepareRow(const k3rt_batch_row &input, uint32_t row) {
@@ -179,10 +202,16 @@ Status Engine::runWindow(Phase &phase) {
   for (const WindowPart &part : window) {
     const BatchRow &row = rows[part.row];
     const Sequence &sequence = sequences[row.sequence];
+    partSampling.clear();
+    uint64_t firstOfRow = row.logits == Logits::all ? row.done : 0;
+    for (uint32_t j = 0; row.sampling && j < part.logitRows; ++j)
+      partSampling.push_back(
+          encodeSampling(*row.sampling, firstOfRow + j, row.banSet));
     phase.inputs.add({sequence.holding.slot, sequence.length(),
                       sequence.holding.pages.data(),
                       uint32_t(sequence.holding.pages.size())},
-                     row.tokens + row.done, part.count, part.logitRows);
+                     row.tokens + row.done, part.count, part.logitRows,
+                     row.sampling ? partSampling.data() : nullptr);
     watch.add(
         {part.count, &sequence.holding, sequence.length() + part.count});
   }
@@ -199,16 +228,58 @@ Status Engine::runWindow(Phase &phase) {
   uint64_t firstLogitRow = firstRow[window.front().row] +
                            (front.logits == Logits::all ? front.done : 0);
   float *logits = logitsFor(firstLogitRow);
-  if (chosen.poison)
+  if (chosen.poison) {
     device->fill(logits, 0xff, bytes);
+    if (runIds.data())
+      device->fill(runIds.data(), 0xff, runIds.size());
+  }
   K3RT_RETURN_IF_ERROR(
-      phase.program.bind(values, phase.inputs.send(), logits));
+      phase.program.bind(values, phase.inputs.send(), outputsAt(logits)));
   K3RT_RETURN_IF_ERROR(executor->run(phase.program, logitRows != 0,
                                      watches() ? &watch : nullptr));
-  if (runLogits.data() && bytes != 0)
-    device->download(result.data() + firstLogitRow * (bytes / logitRows),
-                     logits, bytes);
-  return device->finish();
+  return fetchResults(firstLogitRow, logitRows);
+}
+
+/// Of sampled rows only the ids, unless there is none: then something is wrong
+/// with the logits.
+Status Engine::fetchResults(uint64_t firstLogitRow, uint64_t logitRows) {
+  uint64_t width = file.index().model()->vocab_size() * sizeof(float);
+  auto fetchLogits = [&](uint64_t first, uint64_t count) {
+    if (runLogits.data() && count != 0)
+      device->download(result.data() + (firstLogitRow + first) * width,
+                       runLogits.data() + first * width, count * width);
+  };
+  const uint8_t *isSampled = sampled.data() + firstLogitRow;
+  uint64_t first = 0; // of rows that are fetched together
+  bool any = false;
+  for (uint64_t i = 0; i < logitRows; ++i) {
+    if (!isSampled[i])
+      continue;
+    any = true;
+    fetchLogits(first, i - first);
+    first = i + 1;
+  }
+  fetchLogits(first, logitRows - first);
+  if (any)
+    device->download(fetchedIds.data(), runIds.data(),
+                     logitRows * sizeof(int32_t));
+  K3RT_RETURN_IF_ERROR(device->finish());
+  if (!any)
+    return Status();
+  auto vocab = int32_t(file.index().model()->vocab_size());
+  const auto *ids = reinterpret_cast<const int32_t *>(fetchedIds.data());
+  bool missing = false;
+  for (uint64_t i = 0; i < logitRows; ++i) {
+    if (!isSampled[i])
+      continue;
+    if (ids[i] >= 0 && ids[i] < vocab) {
+      stepIds[firstLogitRow + i] = ids[i];
+      continue;
+    }
+    missing = true;
+    fetchLogits(i, 1);
+  }
+  return missing ? device->finish() : Status();
 }
 
 //===----------------------------------------------------------------------===//
@@ -309,10 +380,19 @@ Status Engine::checkLogits() {
   const auto *logits = reinterpret_cast<const float *>(result.data());
   firstBad.resize(rows.size());
   auto look = [&](uint32_t begin, uint32_t end, uint32_t) {
-    for (uint32_t i = begin; i < end; ++i)
-      firstBad[i] =
-          findNonFinite(logits + firstRow[i] * vocab,
-                        (firstRow[i + 1] - firstRow[i]) * vocab);
+    for (uint32_t i = begin; i < end; ++i) {
+      firstBad[i] = (firstRow[i + 1] - firstRow[i]) * vocab;
+      for (uint64_t r = firstRow[i]; r < firstRow[i + 1]; ++r) {
+        // A token was chosen from finite logits, which are not here.
+        uint64_t bad = stepIds[r] >= 0
+                           ? vocab
+                           : findNonFinite(logits + r * vocab, vocab);
+        if (bad == vocab)
+          continue;
+        firstBad[i] = (r - firstRow[i]) * vocab + bad;
+        break;
+      }
+    }
   };
   // Waking threads takes as long as looking at this many.
   constexpr uint64_t worthThreads = 1 << 19;

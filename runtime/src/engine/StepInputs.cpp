@@ -18,22 +18,25 @@ static uint64_t inputBytes(Input input, const SymbolValues &largest) {
 }
 
 Status StepInputs::init(const k3::artifact::Program &program,
-                        const MemoryPlan &plan, Device &on) {
+                        const MemoryPlan &plan, Device &on,
+                        int32_t *banned) {
   device = &on;
+  bannedSets = banned;
   chunkRows = program.chunk_rows();
   counts[Symbol::slots] = plan.slots;
   counts[Symbol::pages] = plan.pages;
   counts[Symbol::pagesPerSequence] = plan.pagesPerSequence;
   SymbolValues largest = largestStep(program, plan);
   uint64_t bytes = 0;
-  for (size_t i = 0; i < numInputs; ++i)
+  for (size_t i = 0; i < numStepInputs; ++i)
     bytes += inputBytes(Input(i), largest);
   K3RT_RETURN_IF_ERROR(memory.allocate(bytes, "step inputs"));
   char *next = memory.data();
-  for (size_t i = 0; i < numInputs; ++i) {
+  for (size_t i = 0; i < numStepInputs; ++i) {
     inputs[i] = reinterpret_cast<int32_t *>(next);
     next += inputBytes(Input(i), largest);
   }
+  inputs[size_t(Input::banned)] = banned;
   if (on.isHost())
     return Status();
   K3RT_RETURN_IF_ERROR(packed.allocate(on, bytes, "step inputs",
@@ -46,10 +49,11 @@ InputAddresses StepInputs::addressesFor(const SymbolValues &values) const {
     return inputs;
   InputAddresses out;
   char *next = sent.data();
-  for (size_t i = 0; i < numInputs; ++i) {
+  for (size_t i = 0; i < numStepInputs; ++i) {
     out[i] = reinterpret_cast<int32_t *>(next);
     next += inputBytes(Input(i), values);
   }
+  out[size_t(Input::banned)] = bannedSets;
   return out;
 }
 
@@ -58,7 +62,7 @@ InputAddresses StepInputs::send() {
   if (device->isHost())
     return addresses;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < numInputs; ++i) {
+  for (size_t i = 0; i < numStepInputs; ++i) {
     memcpy(packed.data() + bytes, inputs[i],
            uint64_t(inputShape(Input(i), counts).elements()) *
                sizeof(int32_t));
@@ -84,7 +88,8 @@ void StepInputs::begin() {
 }
 
 void StepInputs::add(const SequenceView &sequence, const int32_t *tokens,
-                     uint32_t count, uint32_t logitRows) {
+                     uint32_t count, uint32_t logitRows,
+                     const SamplingWords *sampling) {
   // Kernels do not look: another slot or page than its own is another sequence.
   assert(sequence.slot < counts[Symbol::slots] && "there is such a slot");
   assert(std::all_of(sequence.pages, sequence.pages + sequence.numPages,
@@ -109,8 +114,15 @@ void StepInputs::add(const SequenceView &sequence, const int32_t *tokens,
       chunk[0] = firstRow + int32_t(first);
       chunk[1] = int32_t(std::min(chunkRows, count - first));
     }
-  for (uint32_t row = count - logitRows; row < count; ++row)
-    at(Input::logitRows)[counts[Symbol::logitRows]++] = firstRow + int32_t(row);
+  static const SamplingWords nothing = {};
+  for (uint32_t row = count - logitRows; row < count; ++row) {
+    int64_t r = counts[Symbol::logitRows]++;
+    at(Input::logitRows)[r] = firstRow + int32_t(row);
+    const SamplingWords &words =
+        sampling ? sampling[row - (count - logitRows)] : nothing;
+    std::copy(words.begin(), words.end(),
+              at(Input::sampling) + r * samplingWords);
+  }
   counts[Symbol::rows] += count;
 }
 

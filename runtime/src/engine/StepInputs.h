@@ -5,6 +5,7 @@
 #ifndef K3RT_ENGINE_STEPINPUTS_H
 #define K3RT_ENGINE_STEPINPUTS_H
 
+#include "runtime/src/engine/Sampling.h"
 #include "runtime/src/engine/Window.h"
 #include "runtime/src/exec/Program.h"
 
@@ -23,9 +24,10 @@ struct SequenceView {
 /// they are depends on the size of the step alone.
 class StepInputs {
 public:
-  /// `device` outlives the inputs.
+  /// `device` outlives the inputs. `banned`: the sets of tokens, which are not
+  /// of one step; null if the program has none.
   Status init(const k3::artifact::Program &program, const MemoryPlan &plan,
-              Device &device);
+              Device &device, int32_t *banned);
 
   /// Where they are put together, in the host's memory.
   const InputAddresses &addresses() const { return inputs; }
@@ -36,10 +38,11 @@ public:
   void poison();
 
   /// Adds a part of `count` tokens, `logitRows` of which want logits, the last
-  /// ones. begin() first, then every part, then finish().
+  /// ones. begin() first, then every part, then finish(). `sampling`: for each
+  /// of these, what is done with its logits; null: nothing.
   void begin();
   void add(const SequenceView &sequence, const int32_t *tokens, uint32_t count,
-           uint32_t logitRows);
+           uint32_t logitRows, const SamplingWords *sampling = nullptr);
   void finish();
   /// Where kernels find them: sends them there if the host's memory is not what
   /// they see.
@@ -54,6 +57,7 @@ private:
   Device *device = nullptr;
   Allocation memory;
   InputAddresses inputs = {};
+  int32_t *bannedSets = nullptr; ///< on the device
   DeviceBuffer packed, sent; ///< on the host and on the device, if it is a GPU
   uint32_t chunkRows = 0;
   SymbolValues counts = {};

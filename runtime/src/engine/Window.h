@@ -5,6 +5,8 @@
 #ifndef K3RT_ENGINE_WINDOW_H
 #define K3RT_ENGINE_WINDOW_H
 
+#include "runtime/src/engine/Sampling.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,6 +22,8 @@ struct BatchRow {
   const int32_t *tokens = nullptr;
   uint64_t numTokens = 0;
   Logits logits = Logits::last;
+  const RowSampling *sampling = nullptr; ///< the device chooses what follows
+  uint32_t banSet = 0;
   uint64_t done = 0; ///< tokens that have been run
 
   uint64_t remaining() const { return numTokens - done; }

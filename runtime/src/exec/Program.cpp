@@ -102,13 +102,19 @@ uint32_t Program::addTerm(const schema::Term *encoded) {
   return uint32_t(found - terms.begin());
 }
 
+static bool isIds(const schema::Buffer &output) {
+  return output.name()->string_view() == "ids";
+}
+
 void *Program::bufferAddress(uint32_t buffer) const {
   const schema::Buffer &encoded = *source->buffers()->Get(buffer);
   switch (encoded.role()) {
   case schema::BufferRole::Input:
     return inputsAt[size_t(*inputNamed(encoded.name()->string_view()))];
   case schema::BufferRole::Output:
-    return logitsAt;
+    if (isIds(encoded))
+      return outputsAt.ids;
+    return outputsAt.logits;
   case schema::BufferRole::Transient:
     return parts.arena + parts.arenaOffsets[buffer];
   }
@@ -130,7 +136,7 @@ void *Program::bindingAddress(const schema::Binding &binding, int32_t layer) {
     const schema::Buffer &buffer = *source->buffers()->Get(binding.index());
     auto position = uint32_t(bindingValues.size());
     if (buffer.role() == schema::BufferRole::Output)
-      logitBindings.push_back(position);
+      (isIds(buffer) ? idBindings : logitBindings).push_back(position);
     if (buffer.role() == schema::BufferRole::Input)
       inputBindings.push_back(
           {position, *inputNamed(buffer.name()->string_view())});
@@ -147,18 +153,20 @@ void *Program::bindingAddress(const schema::Binding &binding, int32_t layer) {
 }
 
 Status Program::bind(const SymbolValues &values, const InputAddresses &inputs,
-                     float *logits) {
+                     const OutputAddresses &outputs) {
   if (inputs != inputsAt) {
     inputsAt = inputs;
     ++bindVersion;
     for (auto [position, input] : inputBindings)
       bindingValues[position] = inputs[size_t(input)];
   }
-  if (logits != logitsAt) {
-    logitsAt = logits;
+  if (outputs != outputsAt) {
+    outputsAt = outputs;
     ++bindVersion;
     for (uint32_t position : logitBindings)
-      bindingValues[position] = logits;
+      bindingValues[position] = outputs.logits;
+    for (uint32_t position : idBindings)
+      bindingValues[position] = outputs.ids;
   }
   if (sizesKnown && values == sizes)
     return Status();

@@ -29,6 +29,16 @@ struct ProgramParts {
 /// Where a step's inputs are.
 using InputAddresses = std::array<int32_t *, numInputs>;
 
+/// Where its results go; ids only where a program makes them.
+struct OutputAddresses {
+  float *logits = nullptr;
+  int32_t *ids = nullptr;
+
+  bool operator!=(const OutputAddresses &other) const {
+    return logits != other.logits || ids != other.ids;
+  }
+};
+
 enum class Section : uint8_t { prologue, layer, epilogue };
 
 /// One kernel call.
@@ -70,7 +80,7 @@ public:
 
   /// Sets up a step of this size. Error: K3RT_INTERNAL when a size does not fit.
   Status bind(const SymbolValues &values, const InputAddresses &inputs,
-              float *logits);
+              const OutputAddresses &outputs);
   /// Of the current step.
   const SymbolValues &values() const { return sizes; }
   /// Changes whenever bind() changes anything; never 0 after it.
@@ -138,7 +148,7 @@ private:
   std::vector<int64_t> scalarValues;
   std::vector<uint32_t> scalarTerms;
   // Positions in bindingValues.
-  std::vector<uint32_t> logitBindings;
+  std::vector<uint32_t> logitBindings, idBindings;
   std::vector<std::pair<uint32_t, Input>> inputBindings;
   std::optional<uint32_t> stream;
   uint32_t streamRows = noTerm, streamWidth = noTerm;
@@ -147,7 +157,7 @@ private:
   bool sizesKnown = false;
   SymbolValues sizes = {};
   InputAddresses inputsAt = {};
-  float *logitsAt = nullptr;
+  OutputAddresses outputsAt;
 };
 
 } // namespace k3rt

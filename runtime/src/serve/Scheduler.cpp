@@ -230,6 +230,27 @@ void Scheduler::formBatch() {
     bool last = request.fed + served.count == request.options.prompt.size();
     rows.push_back({request.sequence, tokens, served.count, last ? 0 : -1});
   }
+  prepareSampling();
+}
+
+/// The device chooses where it can: it knows no tokens that a penalty is for.
+void Scheduler::prepareSampling() {
+  rowSampling.resize(std::max(rowSampling.size(), batch.size()));
+  sampling.assign(batch.size(), nullptr);
+  if (!engine.choosesTokens())
+    return;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Request &request = *batch[i].request;
+    const SamplerOptions &settings = request.sampler.settings();
+    if (settings.repetitionPenalty != 1 || rows[i].all_logits < 0)
+      continue;
+    // With a draft there is a logit row for every token of the row, the first of
+    // which are not chosen from.
+    bool all = rows[i].all_logits > 0;
+    describe(request.sampler, all ? request.owed.size() : 0,
+             all ? batch[i].count : 1, rowSampling[i]);
+    sampling[i] = &rowSampling[i];
+  }
 }
 
 /// Adds a draft to `guess`, if the sequence can be brought back from it.
@@ -274,7 +295,7 @@ Status Scheduler::runBatch() {
   ++steps;
   k3rt_batch input = {rows.data(), uint32_t(rows.size())};
   k3rt_step_result result = {};
-  Status status = engine.step(input, result);
+  Status status = engine.step(input, result, &sampling);
   bool happened = status.ok() || status.code() == K3RT_NON_FINITE;
   if (!happened && status.code() != K3RT_INTERNAL)
     return status; // nothing has changed
@@ -289,10 +310,10 @@ Status Scheduler::runBatch() {
         served.count;
     request.lastServed = steps;
     if (happened && result.row_status[i] == K3RT_OK) {
-      takeResult(served,
-                 result.logits +
-                     result.first_row[i] * uint64_t(result.vocab_size),
-                 result.first_row[i + 1] - result.first_row[i]);
+      uint64_t first = result.first_row[i], vocab = result.vocab_size;
+      takeResult(served, {result.logits + first * vocab,
+                          engine.chosenTokens().data() + first,
+                          result.first_row[i + 1] - first, vocab});
     } else if (happened && served.decodes &&
                served.count > 1 + request.owed.size()) {
       // It may have been the draft's fault: once more without one.
@@ -312,29 +333,26 @@ Status Scheduler::runBatch() {
   return Status();
 }
 
-void Scheduler::takeResult(const Served &served, const float *logits,
-                           uint64_t logitRows) {
+void Scheduler::takeResult(const Served &served, const RowResult &result) {
   Request &request = *served.request;
   if (!served.decodes) {
     request.fed += served.count;
     if (storesPrefixes && (request.fed == request.options.prompt.size() ||
                            request.fed % options.prefixInterval == 0))
       (void)engine.storePrefix(request.sequence);
-    if (logitRows != 0)
-      (void)choose(request, logits);
+    if (result.rows != 0)
+      (void)choose(request, result, 0);
     return;
   }
   // Every token of the draft that is chosen anyway has been run already.
-  uint64_t vocab = engine.artifact().index().model()->vocab_size();
   uint64_t owed = request.owed.size();
   uint64_t drafted = served.count - 1 - owed, accepted = 0;
   request.drafted += drafted;
-  if (drafted != 0) // logits of all tokens
-    logits += owed * vocab;
+  uint64_t first = drafted != 0 ? owed : 0; // there are logits of all tokens
   bool goesOn;
   for (;; ++accepted) {
     ++request.fed;
-    goesOn = choose(request, logits + accepted * vocab);
+    goesOn = choose(request, result, first + accepted);
     if (!goesOn || accepted == drafted ||
         request.newest != request.guess[owed + accepted + 1])
       break;
@@ -382,10 +400,14 @@ void Scheduler::rollBack() {
   }
 }
 
-bool Scheduler::choose(Request &request, const float *logits) {
+bool Scheduler::choose(Request &request, const RowResult &result,
+                       uint64_t row) {
   std::string error;
-  int32_t token = -1;
-  if (!request.sampler.sample(logits, token, error)) {
+  int32_t token = result.ids[row];
+  if (token >= 0) {
+    request.sampler.take(token);
+  } else if (!request.sampler.sample(result.logits + row * result.vocab, token,
+                                     error)) {
     give(request, -1, K3RT_FINISH_FAILED, error);
     return false;
   }

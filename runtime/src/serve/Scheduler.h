@@ -127,11 +127,18 @@ private:
   uint32_t draft(Request &request, uint64_t most);
   void reject(Request &request, uint64_t accepted, bool goesOn);
   Status runBatch();
-  void takeResult(const Served &served, const float *logits,
-                  uint64_t logitRows);
-  /// Chooses the token after the last one and gives it out. True: the request
-  /// goes on.
-  bool choose(Request &request, const float *logits);
+  void prepareSampling();
+  /// What a row of a step brought, per logit row: `ids` of tokens that the
+  /// device has chosen, logits where there is none.
+  struct RowResult {
+    const float *logits;
+    const int32_t *ids;
+    uint64_t rows, vocab;
+  };
+  void takeResult(const Served &served, const RowResult &result);
+  /// Chooses the token after logit row `row`, or takes the one that was chosen,
+  /// and gives it out. True: the request goes on.
+  bool choose(Request &request, const RowResult &result, uint64_t row);
   void rollBack();
   /// `token` < 0: none. Gives the request's last event unless `finish` is
   /// K3RT_NOT_FINISHED.
@@ -158,6 +165,8 @@ private:
   // Of the current step.
   std::vector<Served> batch;
   std::vector<k3rt_batch_row> rows;
+  std::vector<RowSampling> rowSampling;
+  std::vector<const RowSampling *> sampling; ///< per row, null: chosen here
   std::vector<Request *> rejected; ///< whose drafts are to be taken back
   std::vector<k3rt_rollback_row> rejectedRows;
   std::vector<Request *> finished; ///< whose states are worth keeping

@@ -124,27 +124,35 @@ static void addPrograms(const schema::Artifact &index,
   const DeviceName &device = options.device;
   uint64_t width = index.model()->vocab_size() * sizeof(float);
   plan.onGpu = !device.isCpu();
+  uint64_t mostIds = 0;
   for (const auto *program : *index.programs()) {
     if (program->executable_kind() != executableKind(device))
       continue;
     SymbolValues largest = largestStep(*program, plan);
+    plan.banSets = numBanSets(*program); // the same in all
     // Deterministic runs are the exact decode program's alone.
     if (!options.deterministic || plan.onGpu ||
         program->phase() == schema::Phase::Decode)
       plan.arena =
           std::max(plan.arena, planArena(*program, plan).bytes);
     uint64_t inputs = 0;
-    for (size_t i = 0; i < numInputs; ++i)
+    for (size_t i = 0; i < numStepInputs; ++i)
       inputs += alignTo(uint64_t(inputShape(Input(i), largest).elements()) *
                             sizeof(int32_t),
                         bufferAlignment);
     plan.inputs += inputs;
     uint64_t rows = uint64_t(largest[Symbol::logitRows]);
+    mostIds = std::max(mostIds, rows);
     if (plan.onGpu || width % bufferAlignment != 0)
       plan.runLogits = std::max(plan.runLogits, rows * width);
     plan.stepLogits =
         std::max(plan.stepLogits, std::max<uint64_t>(rows, plan.slots) * width);
   }
+  if (plan.banSets != 0)
+    plan.sampling =
+        sizeof(int32_t) *
+        (uint64_t(plan.banSets) * banWords(index.model()->vocab_size()) +
+         mostIds);
   if (index.kernels() && device.isCpu())
     for (const auto *kernel : *index.kernels())
       plan.scratchPerThread =

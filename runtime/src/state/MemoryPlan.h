@@ -56,6 +56,8 @@ struct MemoryPlan {
   uint64_t statePool = 0, kvPool = 0;
   uint64_t arena = 0;   ///< of the program whose steps need most
   uint64_t inputs = 0;  ///< i32 inputs of a step, all of them
+  uint32_t banSets = 0; ///< of the device's programs; 0 = it chooses no tokens
+  uint64_t sampling = 0; ///< what these take, and the ids of one program run
   uint64_t runLogits = 0;  ///< of one program run, if it cannot write in place
   uint64_t stepLogits = 0; ///< of a step, a row per sequence, on the host
   uint64_t scratchPerThread = 0;
@@ -72,7 +74,7 @@ struct MemoryPlan {
   uint64_t pageBytes() const { return kvPerToken * pageTokens; }
   /// All that memory_limit counts: on a GPU what is in its memory.
   uint64_t total() const {
-    uint64_t both = statePool + kvPool + arena + inputs + runLogits;
+    uint64_t both = statePool + kvPool + arena + inputs + sampling + runLogits;
     return both + (onGpu ? weights : stepLogits + scratchPerThread * threads);
   }
 };

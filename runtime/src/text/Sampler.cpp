@@ -78,14 +78,26 @@ constexpr uint64_t increment = 0x9e3779b97f4a7c15u;
 
 void Sampler::seek(uint64_t step) { state = options.seed + step * increment; }
 
-/// splitmix64: 53 random bits as a double in [0, 1).
-double Sampler::nextUniform() {
-  state += increment;
-  uint64_t z = state;
+/// splitmix64
+uint64_t Sampler::randomBits(uint64_t ahead) const {
+  uint64_t z = state + (ahead + 1) * increment;
   z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
   z = (z ^ z >> 27) * 0x94d049bb133111ebu;
   z ^= z >> 31;
-  return static_cast<double>(z >> 11) * 0x1p-53;
+  return z >> 11;
+}
+
+/// In [0, 1).
+double Sampler::nextUniform() {
+  auto bits = static_cast<double>(randomBits(0));
+  state += increment;
+  return bits * 0x1p-53;
+}
+
+void Sampler::take(int32_t id) {
+  if (!isGreedy())
+    state += increment;
+  observe(id);
 }
 
 namespace {
@@ -192,7 +204,7 @@ bool Sampler::sample(const float *logits, int32_t &id, std::string &error) {
             ": the model's output is not usable, no token chosen";
     return false;
   }
-  bool greedy = options.greedy || options.temperature == 0, asGiven = seen.empty();
+  bool greedy = isGreedy(), asGiven = seen.empty();
   if (greedy && asGiven && vocabSize != 0) {
     // The usual case: nothing is in the way of the largest.
     uint32_t at = largestAt(logits, vocabSize);
@@ -216,7 +228,7 @@ bool Sampler::sample(const float *logits, int32_t &id, std::string &error) {
 }
 
 int32_t Sampler::choose() {
-  if (options.greedy || options.temperature == 0)
+  if (isGreedy())
     return std::min_element(candidates.begin(), candidates.end(), MoreLikely())
         ->id;
   if (options.topK > 0 &&

@@ -56,6 +56,13 @@ public:
   /// would be after `step` non-greedy choices.
   void seek(uint64_t step);
 
+  const SamplerOptions &settings() const { return options; }
+  bool isGreedy() const { return options.greedy || options.temperature == 0; }
+  /// The 53 random bits that a choice `ahead` choices from now uses.
+  uint64_t randomBits(uint64_t ahead) const;
+  /// Goes on as if sample() had chosen `id`.
+  void take(int32_t id);
+
   /// Chooses one id from `logits` [vocabSize]. False with one line in `error`
   /// when a logit is not finite (whether banned or not: the model is broken) or
   /// every id is banned; no token is chosen then and the random state stays.

@@ -58,3 +58,9 @@
 // PARTS-LABEL: func.func @sigmoid_gate(
 // TILED-LABEL: func.func @sigmoid_gate(
 // TILED: k3.sigmoid_gate ins(
+
+// CHECK-LABEL: func.func @sample(
+// CHECK: k3.sample ins(%{{.*}} outs(%arg
+// PARTS-LABEL: func.func @sample(
+// TILED-LABEL: func.func @sample(
+// TILED: k3.sample ins(

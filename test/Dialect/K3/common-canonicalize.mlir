@@ -47,3 +47,13 @@ func.func @unused(%x: tensor<4x8xf32>, %weight: tensor<8xbf16>, %y: memref<4x8xf
   k3.rms_norm ins(%y, %w : memref<4x8xf32>, memref<8xbf16>) outs(%y : memref<4x8xf32>) {eps = 1.0e-05 : f64}
   return
 }
+
+// CHECK-LABEL: func.func @no_logits
+// CHECK-SAME: %[[IDS:[a-z0-9]+]]: tensor<0xi32>)
+func.func @no_logits(%logits: tensor<0x70xf32>, %parameters: tensor<0x8xi32>, %banned: tensor<2x3xi32>,
+                     %ids: tensor<0xi32>) -> tensor<0xi32> {
+  // CHECK-NEXT: return %[[IDS]]
+  %0 = k3.sample ins(%logits, %parameters, %banned : tensor<0x70xf32>, tensor<0x8xi32>, tensor<2x3xi32>)
+      outs(%ids : tensor<0xi32>) -> tensor<0xi32>
+  return %0 : tensor<0xi32>
+}

@@ -45,3 +45,12 @@
 // CHECK: %[[NEG:.*]] = arith.negf %[[ABS]]
 // CHECK: math.exp %[[NEG]]
 // TILED-LABEL: func.func @sigmoid_gate(
+
+// CHECK-LABEL: func.func @sample(
+// Loops over the vocabulary that carry scalars; nothing has its size.
+// CHECK-NOT: tensor.empty
+// CHECK: scf.for
+// CHECK: scf.for {{.*}} -> (i32, i32, i32, i32)
+// CHECK: arith.mului_extended
+// CHECK: tensor.insert %{{.*}} into %{{.*}}[%{{.*}}] : tensor<?xi32>
+// TILED-LABEL: func.func @sample(

@@ -101,3 +101,16 @@ func.func @sigmoid_gate(%x: tensor<?x8xf32>, %gate: tensor<?x8xf32>,
   // CHECK: return %[[D0]]
   return %d0 : index
 }
+
+// CHECK-LABEL: func.func @sample(
+// CHECK-SAME: %[[OUT:arg3]]: tensor<?xi32>
+func.func @sample(%logits: tensor<?x70xf32>, %parameters: tensor<?x8xi32>, %banned: tensor<2x3xi32>,
+                  %ids: tensor<?xi32>) -> index {
+  %0 = k3.sample ins(%logits, %parameters, %banned : tensor<?x70xf32>, tensor<?x8xi32>, tensor<2x3xi32>)
+      outs(%ids : tensor<?xi32>) -> tensor<?xi32>
+  %c0 = arith.constant 0 : index
+  // CHECK: %[[D0:.*]] = tensor.dim %[[OUT]], %c0
+  %d0 = tensor.dim %0, %c0 : tensor<?xi32>
+  // CHECK: return %[[D0]]
+  return %d0 : index
+}

@@ -185,3 +185,30 @@ func.func @linear_c2(%x: tensor<?x8xf32>, %weight: tensor<16x8xbf16>, %out: tens
       -> tensor<?x16xbf16>
   return
 }
+
+// -----
+
+func.func @sample_c1(%logits: tensor<?x70xf32>, %parameters: tensor<?x7xi32>, %banned: tensor<2x3xi32>, %ids: tensor<?xi32>) {
+  // expected-error @+1 {{'k3.sample' op expected 'p' = 8 = 8, got 7}}
+  %0 = k3.sample ins(%logits, %parameters, %banned : tensor<?x70xf32>, tensor<?x7xi32>, tensor<2x3xi32>)
+      outs(%ids : tensor<?xi32>) -> tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @sample_c2(%logits: tensor<?x70xf32>, %parameters: tensor<?x8xi32>, %banned: tensor<2x2xi32>, %ids: tensor<?xi32>) {
+  // expected-error @+1 {{'k3.sample' op expected 'w' = ceil(V / 32) = 3, got 2}}
+  %0 = k3.sample ins(%logits, %parameters, %banned : tensor<?x70xf32>, tensor<?x8xi32>, tensor<2x2xi32>)
+      outs(%ids : tensor<?xi32>) -> tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @sample_vocabulary(%logits: tensor<?x?xf32>, %parameters: tensor<?x8xi32>, %banned: tensor<2x3xi32>, %ids: tensor<?xi32>) {
+  // expected-error @+1 {{'k3.sample' op expected a static 'V' of at least 1}}
+  %0 = k3.sample ins(%logits, %parameters, %banned : tensor<?x?xf32>, tensor<?x8xi32>, tensor<2x3xi32>)
+      outs(%ids : tensor<?xi32>) -> tensor<?xi32>
+  return
+}

@@ -42,3 +42,8 @@
 // CHECK: k3.sigmoid_gate ins(%{{.*}}, %{{.*}} : tensor<?x8xf32>, tensor<?x8xf32>) outs(
 // MEMREF-LABEL: func.func @sigmoid_gate(
 // MEMREF-NEXT: k3.sigmoid_gate {{.*}}outs({{.*}} memref<{{[^>]*}}>)
+
+// CHECK-LABEL: func.func @sample(
+// CHECK: k3.sample ins(%{{.*}}, %{{.*}}, %{{.*}} : tensor<?x70xf32>, tensor<?x8xi32>, tensor<2x3xi32>) outs(%{{.*}} : tensor<?xi32>) -> tensor<?xi32>
+// MEMREF-LABEL: func.func @sample(
+// MEMREF-NEXT: k3.sample {{.*}}outs({{.*}} memref<{{[^>]*}}>)

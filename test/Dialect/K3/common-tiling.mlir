@@ -73,3 +73,11 @@
 // CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]]] [%[[M]], %[[N]]] {{.*}} : tensor<?x8xf32> to tensor<?x?xf32>
 // CHECK: k3.sigmoid_gate ins({{.*}} : tensor<?x?xf32>, tensor<?x?xf32>){{.*}} outs({{.*}} : tensor<?x?xf32>)
 // CHECK-COUNT-1: tensor.insert_slice
+
+// CHECK-LABEL: func.func @sample(
+// CHECK: scf.for %[[I:.*]] = %{{.*}} step
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], 0] [%[[M:[a-z0-9_]+]], 70] {{.*}} : tensor<?x70xf32> to tensor<?x70xf32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]], 0] [%[[M]], 8] {{.*}} : tensor<?x8xi32> to tensor<?x8xi32>
+// CHECK: tensor.extract_slice %{{.*}}[%[[I]]] [%[[M]]] {{.*}} : tensor<?xi32> to tensor<?xi32>
+// CHECK: k3.sample ins({{.*}} : tensor<?x70xf32>, tensor<?x8xi32>, tensor<2x3xi32>){{.*}} outs({{.*}} : tensor<?xi32>)
+// CHECK-COUNT-1: tensor.insert_slice

@@ -13,9 +13,11 @@
 #include "lib/Reference/LatentMoe.h"
 #include "lib/Reference/Mla.h"
 #include "lib/Reference/MxFp4.h"
+#include "lib/Reference/Sample.h"
 #include "test/gpu/cases/DrawnTensor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 using namespace k3;
@@ -640,5 +642,64 @@ INSTANTIATE_TEST_SUITE_P(
                       AttendCase{"kimi_32x8k", 32, 1, 8191, 32}, AttendCase{"kimi_1k", 1, 1, 1023, 32},
                       AttendCase{"kimi_prefill", 1, 4096, 0, 32}, AttendCase{"k3_prefill", 1, 2048, 0, 96}),
     [](const auto &info) { return info.param.name; });
+
+//===----------------------------------------------------------------------===//
+// Sampling
+//===----------------------------------------------------------------------===//
+
+struct SampleCase {
+  const char *name;
+  Index rows;
+  ref::SampleRule rule;
+};
+
+class Sample : public ::testing::TestWithParam<SampleCase> {};
+
+TEST_P(Sample, Speed) {
+  constexpr Index vocabulary = 163840, parameters = 8, sets = 16;
+  const SampleCase &c = GetParam();
+  DrawnTensor logits = DrawnTensor::normal("f32", {c.rows, vocabulary}, 3);
+  Random random(1);
+  std::vector<std::int32_t> words, expected;
+  auto bitsOf = [](double value) {
+    auto narrow = static_cast<float>(value);
+    std::int32_t bits;
+    std::memcpy(&bits, &narrow, sizeof(bits));
+    return bits;
+  };
+  for (Index row = 0; row < c.rows; ++row) {
+    std::int64_t number;
+    ref::Sampled chosen;
+    do {
+      number = random.integer(0, (std::int64_t(1) << 53) - 1);
+      chosen = ref::sample(logits.slice(row * vocabulary, vocabulary), c.rule, double(number) * 0x1p-53);
+    } while (chosen.margin < 1e-8);
+    expected.push_back(chosen.id);
+    for (std::int32_t word : {1, bitsOf(c.rule.temperature), static_cast<std::int32_t>(c.rule.topK), bitsOf(c.rule.topP),
+                              bitsOf(c.rule.minP), static_cast<std::int32_t>(number),
+                              static_cast<std::int32_t>(number >> 32), 3})
+      words.push_back(word);
+  }
+  Array how = Array::i32({c.rows, parameters}, words), ids = Array::undefined("i32", {c.rows});
+  Array banned = Array::i32({sets, vocabulary / 32}, std::vector<std::int32_t>(sets * vocabulary / 32));
+  KernelSpec spec("k3.sample");
+  spec.in(logits.array(), {0}).in(how, {0}).in(banned).out(ids, {0}).inPhases({"decode"});
+  auto kernel = spec.compile(target);
+  SKIP_WITHOUT_EMITTER(kernel);
+  kernel->run({logits.array(), how, banned, ids});
+  EXPECT_TRUE(isEqual(ids, expected));
+  measure(bytesOf(logits.array()));
+}
+
+constexpr double narrow(float value) { return value; }
+
+INSTANTIATE_TEST_SUITE_P(Speed, Sample,
+                         ::testing::Values(SampleCase{"greedy_1", 1, {{}, 0}}, SampleCase{"any_1", 1, {{}, 1}},
+                                           SampleCase{"top_k_1", 1, {{}, 1, 50}},
+                                           SampleCase{"top_p_1", 1, {{}, 1, 0, narrow(0.9f)}},
+                                           SampleCase{"top_k_p_1", 1, {{}, 1, 50, narrow(0.9f)}},
+                                           SampleCase{"greedy_64", 64, {{}, 0}}, SampleCase{"any_64", 64, {{}, 1}},
+                                           SampleCase{"top_p_64", 64, {{}, 1, 0, narrow(0.9f)}}),
+                         [](const auto &info) { return info.param.name; });
 
 } // namespace

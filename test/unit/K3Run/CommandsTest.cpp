@@ -233,6 +233,23 @@ TEST_F(K3Run, SpeculationChangesNoAnswer) {
     }
 }
 
+// An engine on a GPU brings the tokens, with drafts and without, and no logits.
+TEST_F(K3Run, TokensThatTheEngineChooses) {
+  for (const char *drafts : {"off", "ngram"})
+    for (const char *how : {"--greedy", "--seed=3"}) {
+      nlohmann::json answers[2];
+      for (bool chooses : {false, true}) {
+        resetMock();
+        speakInTurns();
+        mock().choosesTokens = chooses;
+        answers[chooses] = runJson({"m.k3a", "x", how, "--max-tokens=30",
+                                    "--speculate", drafts});
+      }
+      EXPECT_EQ(answers[1]["tokens"], answers[0]["tokens"]);
+      EXPECT_EQ(answers[1]["drafted_tokens"], answers[0]["drafted_tokens"]);
+    }
+}
+
 TEST_F(K3Run, SpeculationIsReported) {
   speakInTurns();
   RunResult result = run({"m.k3a", "x", "--max-tokens=40", "--greedy",

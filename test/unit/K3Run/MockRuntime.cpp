@@ -23,6 +23,7 @@ struct k3rt_engine {
   std::string error;
   std::vector<float> logits;
   std::vector<uint64_t> firstRow;
+  std::vector<int32_t> chosen;
   k3rt_trace_fn trace = nullptr;
   void *traceUser = nullptr;
 
@@ -182,6 +183,25 @@ k3rt_status k3rt_step(k3rt_engine *engine, const k3rt_batch *batch, k3rt_step_re
   engine->firstRow = {0, engine->logits.size() / model.vocab};
   *result = {engine->logits.data(), engine->firstRow.data(), engine->firstRow[1], model.vocab, nullptr};
   return K3RT_OK;
+}
+/// Chooses where the sampling is greedy, if the model says so.
+k3rt_status k3rt_step_choose(k3rt_engine *engine, const k3rt_batch *batch, const k3rt_choice *choices,
+                             k3rt_step_result *result, const int32_t **tokens) {
+  k3rt_status status = k3rt_step(engine, batch, result);
+  if (status != K3RT_OK)
+    return status;
+  engine->chosen.assign(engine->firstRow[1], -1);
+  *tokens = engine->chosen.data();
+  if (!mock().choosesTokens || choices->sampling->temperature > 0)
+    return status;
+  for (uint64_t row = 0; row < engine->firstRow[1]; ++row) {
+    float *logits = engine->logits.data() + row * mock().vocab;
+    for (uint64_t i = 0; i < choices->num_banned_ids; ++i)
+      logits[choices->banned_ids[i]] = -INFINITY;
+    engine->chosen[row] = static_cast<int32_t>(std::max_element(logits, logits + mock().vocab) - logits);
+    std::fill(logits, logits + mock().vocab, NAN); // they are not there
+  }
+  return status;
 }
 void k3rt_sampling_init(k3rt_sampling *sampling) {
   *sampling = {};

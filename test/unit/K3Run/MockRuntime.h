@@ -30,6 +30,7 @@ struct MockModel {
   std::function<int32_t(int, size_t, size_t)> expert;
   std::function<float(const std::string &, uint32_t, size_t)> stateValue;
 
+  bool choosesTokens = false; ///< greedy ones, as an engine on a GPU does
   std::string failStep; ///< not empty: steps end with K3RT_NON_FINITE and this
 
   // What was seen.

@@ -644,17 +644,46 @@ const Wrong gpuWrongs[] = {
      [](ArtifactT &a) { a.programs.erase(a.programs.begin() + 2); }},
     {"no prefill program",
      [](ArtifactT &a) { a.programs.erase(a.programs.begin()); }},
-    {"GPU decode program: epilogue: group 0, dispatch 0 'do_head': kernel 18 "
-     "of 18",
+    {"GPU decode program: epilogue: group 0, dispatch 0 'do_head': kernel 19 "
+     "of 19",
      [](ArtifactT &a) {
-       a.programs[3]->epilogue[0]->dispatches[0]->kernel = 18;
+       a.programs[3]->epilogue[0]->dispatches[0]->kernel = 19;
      }},
+    {"GPU prefill program: buffer 13 'sampling': shape is not [R, 8]",
+     [](ArtifactT &a) { a.programs[2]->buffers[13]->shape[1]->mul = 7; }},
+    {"buffer 14 'banned': shape is not [1 to 1024, 2]",
+     [](ArtifactT &a) { a.programs[2]->buffers[14]->shape[1]->mul = 3; }},
+    {"buffer 14 'banned': shape is not [1 to 1024, 2]",
+     [](ArtifactT &a) { a.programs[2]->buffers[14]->shape[0]->mul = 1025; }},
+    {"buffer 14 'banned': shape is not [1 to 1024, 2]",
+     [](ArtifactT &a) { a.programs[2]->buffers[14]->shape[0]->add = 1; }},
+    {"buffer 14 'banned': shape is not [1 to 1024, 2]",
+     [](ArtifactT &a) { a.programs[2]->buffers[14]->shape.pop_back(); }},
+    {"buffer 14 'banned': an input must be I32, not F32",
+     [](ArtifactT &a) {
+       a.programs[2]->buffers[14]->dtype = k3::artifact::DType::F32;
+     }},
+    {"buffer 15 'ids': ids must be I32, not F32",
+     [](ArtifactT &a) {
+       a.programs[2]->buffers[15]->dtype = k3::artifact::DType::F32;
+     }},
+    {"buffer 15 'ids': shape is not [R]",
+     [](ArtifactT &a) { a.programs[2]->buffers[15]->shape[0]->add = 1; }},
+    {"ids without the inputs sampling and banned",
+     [](ArtifactT &a) {
+       a.programs[2]->buffers[14]->name = "other";
+       a.programs[2]->buffers[14]->role = k3::artifact::BufferRole::Transient;
+       a.programs[2]->buffers[14]->arena_bytes = 64;
+     }},
+    {"GPU programs with 3 and with 2 sets of banned tokens",
+     [](ArtifactT &a) { a.programs[3]->buffers[14]->shape[0]->mul = 2; }},
 };
 
 TEST(CheckArtifact, NamesWhatIsWrongForGpus) {
   Options options;
   options.targets = Targets::both;
   options.tensorMaps = true;
+  options.choosesTokens = true;
   Model model = make(options);
   Status fine = parse(serialize(model));
   EXPECT_TRUE(fine.ok()) << fine.message();
@@ -675,6 +704,7 @@ TEST(Artifact, FlippedBytesOfGpuPartsUnderAFreshHash) {
   Options options;
   options.targets = Targets::gpu;
   options.tensorMaps = true;
+  options.choosesTokens = true;
   Model model = make(options);
   std::string good = serialize(model);
   k3_artifact_header header;
@@ -789,7 +819,7 @@ TEST(Open, CodeThatIsNone) {
   EXPECT_EQ(engine.open(folder.write("ordinal.k3a", serialize(model))),
             K3RT_BAD_ARTIFACT);
   EXPECT_NE(engine.error.find(
-                "kernel 'chunk_scan': ordinal 77 of 11 in compiled code"),
+                "kernel 'chunk_scan': ordinal 77 of 12 in compiled code"),
             std::string::npos)
       << engine.error;
 }

@@ -15,7 +15,7 @@ namespace {
 class SchedulerTest : public testing::Test {
 protected:
   Folder folder;
-  std::string model = writeModel(folder);
+  std::string model = writeChoosing(folder);
 };
 
 //===----------------------------------------------------------------------===//

@@ -14,7 +14,7 @@ namespace {
 class SpeculationTest : public testing::Test {
 protected:
   Folder folder;
-  std::string model = writeModel(folder);
+  std::string model = writeChoosing(folder);
 
   /// What the request answers, and with what effort.
   Answer answerTo(const Ask &ask, uint64_t *steps = nullptr) {

@@ -29,6 +29,13 @@ struct Ask {
   void *draftUser = nullptr;
 };
 
+/// A model that chooses tokens where it runs on a GPU.
+inline std::string writeChoosing(const Folder &folder) {
+  Options options;
+  options.choosesTokens = true;
+  return writeModel(folder, options);
+}
+
 /// What became of it.
 struct Answer {
   Tokens tokens;

@@ -182,6 +182,96 @@ static int32_t head(const k3_kernel_args *args, const k3_workgroup *group) {
   return 0;
 }
 
+static int isBanned(const int32_t *banned, int64_t v) { return (banned[v / 32] >> (v % 32) & 1) != 0; }
+
+static int isBefore(const float *x, int64_t a, int64_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); }
+
+/* The likeliest token after `last` (-1: of all), or -1. */
+static int64_t nextLikely(const float *x, const int32_t *banned, int64_t V, int64_t last) {
+  int64_t best = -1;
+  for (int64_t v = 0; v < V; ++v)
+    if (!isBanned(banned, v) && (last < 0 || isBefore(x, last, v)) && (best < 0 || isBefore(x, v, best)))
+      best = v;
+  return best;
+}
+
+static double expOf(double y) {
+  double sum = 1, term = 1;
+  if (y < -700)
+    return 0;
+  y /= 4096;
+  for (int i = 1; i < 10; ++i)
+    sum += term = term * y / i;
+  for (int i = 0; i < 12; ++i)
+    sum *= sum;
+  return sum;
+}
+
+static float asFloat(int32_t bits) {
+  union { int32_t bits; float value; } both = {bits};
+  return both.value;
+}
+
+/* As k3.sample. bindings: logits[R, V] sampling[R, 8] banned[B, W] ids[R]; scalars: R V W; grid: R */
+static int32_t sample(const k3_kernel_args *args, const k3_workgroup *group) {
+  int64_t V = args->scalars[1], W = args->scalars[2];
+  const float *x = (const float *)args->bindings[0] + (int64_t)group->id[0] * V;
+  const int32_t *how = (const int32_t *)args->bindings[1] + 8 * (int64_t)group->id[0];
+  int32_t *id = (int32_t *)args->bindings[3] + group->id[0];
+  *id = -1;
+  if (how[0] == 0)
+    return 0;
+  const int32_t *banned = (const int32_t *)args->bindings[2] + how[7] * W;
+  int64_t count = 0;
+  for (int64_t v = 0; v < V; ++v) {
+    if (x[v] - x[v] != 0)
+      return 0;
+    count += !isBanned(banned, v);
+  }
+  int64_t best = nextLikely(x, banned, V, -1);
+  double temperature = asFloat(how[1]), topP = asFloat(how[3]), minP = asFloat(how[4]);
+  if (best < 0 || temperature == 0) {
+    *id = (int32_t)best;
+    return 0;
+  }
+  int64_t kept = how[2] > 0 && how[2] < count ? how[2] : count;
+  int inOrder = kept < count || topP < 1;
+  if (topP < 1) {
+    double total = 0, sum = 0;
+    int64_t most = kept, v = -1;
+    for (int64_t i = 0; i < most; ++i)
+      total += expOf((x[v = nextLikely(x, banned, V, v)] - (double)x[best]) / temperature);
+    v = -1;
+    for (kept = 0; kept < most && (kept == 0 || sum < topP * total); ++kept)
+      sum += expOf((x[v = nextLikely(x, banned, V, v)] - (double)x[best]) / temperature);
+  }
+  double uniform = ((double)(uint32_t)how[6] * 4294967296.0 + (double)(uint32_t)how[5]) / 9007199254740992.0;
+  double total = 0;
+  for (int chooses = 0; chooses < 2; ++chooses) {
+    double sum = 0;
+    int64_t v = -1;
+    for (int64_t i = 0; i < kept; ++i) {
+      if (inOrder) {
+        v = nextLikely(x, banned, V, v);
+      } else {
+        do
+          ++v;
+        while (isBanned(banned, v));
+      }
+      double weight = expOf((x[v] - (double)x[best]) / temperature);
+      if (weight < minP)
+        continue;
+      sum += weight;
+      if (chooses && weight > 0)
+        *id = (int32_t)v;
+      if (chooses && uniform * total < sum)
+        return 0;
+    }
+    total = sum;
+  }
+  return 0;
+}
+
 #ifndef K3_TOY_FUNCTIONS_ONLY
 /* Of tests alone. bindings: x[rows, width] bf16; scalars: rows width */
 static int32_t fillRows(const k3_kernel_args *args, const k3_workgroup *group) {
@@ -195,7 +285,7 @@ static int32_t fillRows(const k3_kernel_args *args, const k3_workgroup *group) {
 static int32_t nothing(const k3_kernel_args *args, const k3_workgroup *group) { return 0; }
 
 static const k3_kernel_fn kernels[] = {embed,  conv,   chunkSums, chunkScan, chunkApply, recurrentStep,
-                                       append, attend, head,      fillRows,  nothing};
+                                       append, attend, head,      fillRows,  nothing,    sample};
 
 __attribute__((visibility("default"))) const k3_executable k3_executable_v1 = {
     K3_ABI_VERSION, sizeof(kernels) / sizeof(kernels[0]), kernels};

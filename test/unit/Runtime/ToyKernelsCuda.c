@@ -49,3 +49,4 @@ ENTRY(recurrent_step, recurrentStep, (POINTERS5, NUMBERS4), LIST(a, b, c, d, e),
 ENTRY(append, append, (POINTERS5, NUMBERS7), LIST(a, b, c, d, e), LIST(p, q, r, s, t, u, v))
 ENTRY(attend, attend, (POINTERS6, NUMBERS7), LIST(a, b, c, d, e, f), LIST(p, q, r, s, t, u, v))
 ENTRY(head, head, (POINTERS3, NUMBERS4), LIST(a, b, c), LIST(p, q, r, s))
+ENTRY(sample, sample, (POINTERS4, NUMBERS3), LIST(a, b, c, d), LIST(p, q, r))

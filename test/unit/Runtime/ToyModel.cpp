@@ -107,11 +107,13 @@ enum Kernel : uint32_t {
   append,
   attend,
   head,
+  sample, ///< of GPUs
   numKernels
 };
+constexpr uint32_t numCpuKernels = sample;
 static const char *const kernelNames[numKernels] = {
     "embed",          "conv",   "chunk_sums", "chunk_scan", "chunk_apply",
-    "recurrent_step", "append", "attend",     "head"};
+    "recurrent_step", "append", "attend",     "head",       "sample"};
 
 static std::unique_ptr<DispatchT>
 dispatch(Kernel kernel, TermPtr x, TermPtr y,
@@ -149,7 +151,10 @@ enum BufferIndex : uint32_t {
   convOut,
   sums,
   entries,
-  numBuffers
+  // Of programs that choose tokens.
+  sampling,
+  banned,
+  ids
 };
 enum : uint32_t { tableWeight, firstScale, secondScale, expertWeight };
 enum : uint32_t { kdaState, convState };
@@ -200,6 +205,22 @@ static void addBuffers(ProgramT &program, const Options &options) {
   transient("sums", shape(symbol(C), constant(hidden)), maxChunks * hidden);
   transient("entries", shape(symbol(C), constant(hidden)), maxChunks * hidden);
   program.arena_bytes = offset;
+}
+
+static void addSampling(ProgramT &program, const Options &options) {
+  uint32_t words = (options.vocab + 31) / 32;
+  auto add = [&](const char *name, BufferRole role, std::vector<TermPtr> size) {
+    program.buffers.push_back(buffer(name, role, DType::I32, std::move(size)));
+  };
+  add("sampling", BufferRole::Input, shape(symbol(R), constant(8)));
+  add("banned", BufferRole::Input,
+      shape(constant(banSets), constant(words)));
+  add("ids", BufferRole::Output, shape(symbol(R)));
+  program.epilogue.push_back(group(dispatch(
+      sample, symbol(R), nullptr,
+      list<BindingT>(in(logits), in(sampling), in(banned), out(ids)),
+      list<ScalarT>(scalar(symbol(R)), scalar(constant(options.vocab)),
+                    scalar(constant(words))))));
 }
 
 static std::unique_ptr<LayerKindT> kdaKind(bool decode) {
@@ -451,6 +472,11 @@ static std::string cubinFor(const Options &options) {
   add(append, 5, 7);
   add(attend, 6, 7, 5, experts);
   add(head, 3, 4);
+  if (options.choosesTokens) {
+    // Behind those of tests alone.
+    constexpr uint32_t ordinal = 11;
+    kernels.push_back({"toy_sample", ordinal, 4, 3, 0, 0, 0});
+  }
   return fakecuda::cubinText("sm_90a", kernels);
 }
 
@@ -471,7 +497,8 @@ static void addGpu(Model &model, const Options &options) {
   executable->cpu = "sm_90a";
   executable->blob = std::make_unique<BlobT>();
   auto firstKernel = uint32_t(index.kernels.size());
-  for (uint32_t i = 0; i < numKernels; ++i) {
+  for (uint32_t i = 0; i < (options.choosesTokens ? numKernels : numCpuKernels);
+       ++i) {
     auto kernel = std::make_unique<KernelT>();
     kernel->name = kernelNames[i];
     kernel->executable = uint32_t(index.executables.size());
@@ -485,6 +512,8 @@ static void addGpu(Model &model, const Options &options) {
       continue;
     auto made = program(options, decode);
     made->executable_kind = ExecutableKind::Cubin;
+    if (options.choosesTokens)
+      addSampling(*made, options);
     moveKernels(made->prologue, firstKernel);
     for (auto &kind : made->layer_kinds)
       moveKernels(kind->groups, firstKernel);
@@ -503,7 +532,7 @@ static void addCpu(Model &model, const Options &options) {
   executable->features = {"sse2"};
   executable->blob = std::make_unique<BlobT>();
   index.executables.push_back(std::move(executable));
-  for (uint32_t i = 0; i < numKernels; ++i) {
+  for (uint32_t i = 0; i < numCpuKernels; ++i) {
     auto kernel = std::make_unique<KernelT>();
     kernel->name = kernelNames[i];
     kernel->ordinal = i;

@@ -28,6 +28,7 @@ namespace toy {
 constexpr int hidden = 8, layers = 3, experts = 3, modulus = 1009;
 constexpr int32_t nanToken = 62, failToken = 63;
 constexpr int32_t failCode = 7;
+constexpr uint32_t banSets = 3; ///< that GPU programs tell apart
 
 enum class Weights { embedded, beside, expertsApart, none };
 enum class Targets { cpu, gpu, both };
@@ -45,6 +46,7 @@ struct Options {
   // Of the GPU's programs.
   uint32_t embedCluster = 1; ///< blocks of the embedding kernel
   bool chunkedDecode = false; ///< as prefill, with groups of two dispatches
+  bool choosesTokens = false; ///< after the head
   bool tensorMaps = false;   ///< of a weight, a buffer and a state, which nobody reads
 };
 

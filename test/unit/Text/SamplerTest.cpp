@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/src/text/Sampler.h"
+#include "lib/Reference/Sample.h"
 
 #include "gtest/gtest.h"
 
@@ -239,6 +240,58 @@ TEST(Sampler, ExtremeOptionsStayFinite) {
 // The sequence is part of the contract: it must not change between machines,
 // compilers or releases. The numbers come from a Python model of the same rules
 // (splitmix64, then the running sum over ids).
+/// What k3.sample is compared with.
+TEST(Sampler, ChoosesAsTheReferenceDoes) {
+  std::mt19937_64 random(5);
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 400; ++i) {
+    SamplerOptions options;
+    k3::ref::SampleRule rule;
+    uint32_t size = 1 + random() % 300;
+    float spread = i % 3 == 0 ? 0.3f : 4;
+    std::vector<float> logits(size);
+    for (float &logit : logits) {
+      logit = spread * normal(random);
+      if (i % 5 == 0)
+        logit = std::round(logit);
+    }
+    rule.temperature = options.temperature = i % 7 == 0 ? 0 : 0.5f + float(i % 4);
+    rule.topK = options.topK = i % 2 ? int32_t(random() % 400) : 0;
+    rule.topP = options.topP = i % 4 < 2 ? 0.83f : 1;
+    rule.minP = options.minP = i % 6 == 4 ? 0.07f : 0;
+    if (size > 3 && i % 3 == 1)
+      rule.banned = options.bannedIds = {1, int32_t(size) - 1};
+    options.seed = random();
+    Sampler s = sampler(options, size);
+    double uniform = double(s.randomBits(0)) * 0x1p-53;
+    k3::ref::Sampled want = k3::ref::sample(logits, rule, uniform);
+    if (want.margin > 1e-12)
+      EXPECT_EQ(sample(s, logits), want.id) << i;
+  }
+}
+
+// Someone else chooses some of the tokens.
+TEST(Sampler, TakesWhatWasChosen) {
+  SamplerOptions options;
+  options.seed = 9;
+  std::vector<float> logits(50, 1);
+  for (bool greedy : {false, true}) {
+    options.greedy = greedy;
+    Sampler a = sampler(options, 50), b = sampler(options, 50);
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(a.randomBits(0), b.randomBits(0));
+      EXPECT_NE(a.randomBits(1), a.randomBits(0));
+      uint64_t next = a.randomBits(1);
+      int32_t id = sample(a, logits);
+      EXPECT_EQ(a.randomBits(0), greedy ? b.randomBits(0) : next);
+      if (i % 2)
+        b.take(id);
+      else
+        EXPECT_EQ(sample(b, logits), id);
+    }
+  }
+}
+
 TEST(Sampler, SameSeedSameTokens) {
   SamplerOptions options;
   options.seed = 42;

@@ -228,15 +228,7 @@ bool Batch::submit(const std::string &line, std::string &error) {
     return false;
 
   const GenerationSettings &settings = request.settings;
-  k3rt_sampling sampling;
-  k3rt_sampling_init(&sampling);
-  sampling.temperature =
-      settings.sampler.greedy ? 0 : settings.sampler.temperature;
-  sampling.top_k = static_cast<uint32_t>(settings.sampler.topK);
-  sampling.top_p = settings.sampler.topP;
-  sampling.min_p = settings.sampler.minP;
-  sampling.repetition_penalty = settings.sampler.repetitionPenalty;
-  sampling.seed = settings.sampler.seed;
+  k3rt_sampling sampling = samplingOf(settings.sampler);
   k3rt_request_options submitted;
   k3rt_request_options_init(&submitted);
   submitted.prompt = request.prompt.data();

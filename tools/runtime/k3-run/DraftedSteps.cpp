@@ -12,16 +12,26 @@ namespace k3run {
 static constexpr size_t mostOwed = 16;
 
 /// Logits end the row.
-const float *DraftedSteps::logitsAfter(size_t token) const {
-  return result.logits + (result.num_logit_rows - row.size() + token) *
-                             static_cast<size_t>(result.vocab_size);
+Next DraftedSteps::nextAfter(size_t token) const {
+  uint64_t at = result.num_logit_rows - row.size() + token;
+  return {chosen[at],
+          result.logits + at * static_cast<size_t>(result.vocab_size)};
 }
 
 bool DraftedSteps::runRow(const std::vector<int32_t> &tokens, bool allLogits,
+                          size_t certain, const k3rt_choice &choice,
                           std::string &error) {
   k3rt_batch_row input = {sequence, tokens.data(), tokens.size(), allLogits};
   k3rt_batch batch = {&input, 1};
-  return engine.check(k3rt_step(engine.handle(), &batch, &result), error);
+  // Steps count from the row's first logits; they wrap around.
+  k3rt_sampling sampling = *choice.sampling;
+  k3rt_choice shifted = choice;
+  shifted.sampling = &sampling;
+  if (allLogits)
+    sampling.step -= certain - 1;
+  return engine.check(
+      k3rt_step_choose(engine.handle(), &batch, &shifted, &result, &chosen),
+      error);
 }
 
 bool DraftedSteps::rollBack(uint64_t keep, std::string &error) {
@@ -43,15 +53,15 @@ bool DraftedSteps::takeBack(std::string &error) {
   return true;
 }
 
-bool DraftedSteps::step(int32_t id, uint64_t room, const float *&logits,
-                        std::string &error) {
+bool DraftedSteps::step(int32_t id, uint64_t room, const k3rt_choice &choice,
+                        Next &next, std::string &error) {
   if (mostDrafted == 0)
-    return engine.step(sequence, &id, 1, logits, error);
+    return engine.stepChoosing(sequence, &id, 1, choice, next, error);
   ngrams.observe(&id, 1);
   if (!row.empty()) {
     if (row[known] == id) {
       ++numAccepted;
-      logits = logitsAfter(known++);
+      next = nextAfter(known++);
       if (known == row.size()) {
         ngrams.report(static_cast<uint32_t>(row.size() - draftAt),
                       static_cast<uint32_t>(row.size() - draftAt));
@@ -74,10 +84,10 @@ bool DraftedSteps::step(int32_t id, uint64_t room, const float *&logits,
     size_t certain = tokens.size();
     row = tokens;
     row.insert(row.end(), draft.begin(), draft.end());
-    if (runRow(row, true, error)) {
+    if (runRow(row, true, certain, choice, error)) {
       draftAt = known = certain;
       numDrafted += draft.size();
-      logits = logitsAfter(certain - 1);
+      next = nextAfter(certain - 1);
       return true;
     }
     // It may have been the draft's fault: once more without one.
@@ -86,9 +96,9 @@ bool DraftedSteps::step(int32_t id, uint64_t room, const float *&logits,
     if (!rollBack(0, error))
       return false;
   }
-  if (!runRow(tokens, false, error))
+  if (!runRow(tokens, false, tokens.size(), choice, error))
     return false;
-  logits = result.logits;
+  next = {chosen[0], result.logits};
   return true;
 }
 

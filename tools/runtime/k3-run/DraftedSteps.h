@@ -28,11 +28,12 @@ public:
       ngrams.observe(tokens.data(), tokens.size());
   }
 
-  /// The token after the last one is `id`; `logits` [vocab] are those that
-  /// follow it, valid until the next step. `room`: tokens that may come after
-  /// `id` at most, and which it makes no sense to draft more than.
-  [[nodiscard]] bool step(int32_t id, uint64_t room, const float *&logits,
-                          std::string &error);
+  /// The token after the last one is `id`; `next` is what follows it. `room`:
+  /// tokens that may come after `id` at most, and which it makes no sense to
+  /// draft more than. `choice`: of the token after `id`; of those after it,
+  /// later steps of the same random numbers.
+  [[nodiscard]] bool step(int32_t id, uint64_t room, const k3rt_choice &choice,
+                          Next &next, std::string &error);
   /// Takes back what was only guessed: the sequence then holds what it was fed
   /// by `step`, and can go on in any way.
   [[nodiscard]] bool settle(std::string &error);
@@ -42,11 +43,12 @@ public:
   uint64_t accepted() const { return numAccepted; }
 
 private:
-  bool runRow(const std::vector<int32_t> &row, bool allLogits,
-              std::string &error);
+  /// `certain`: tokens that are not guessed; `choice` is of what follows them.
+  bool runRow(const std::vector<int32_t> &row, bool allLogits, size_t certain,
+              const k3rt_choice &choice, std::string &error);
   bool rollBack(uint64_t keep, std::string &error);
   bool takeBack(std::string &error);
-  const float *logitsAfter(size_t token) const;
+  Next nextAfter(size_t token) const;
 
   Engine &engine;
   k3rt_sequence sequence;
@@ -60,6 +62,7 @@ private:
   /// Tokens after the mark that the sequence has yet to be fed again.
   std::vector<int32_t> owed;
   k3rt_step_result result = {};
+  const int32_t *chosen = nullptr;
   uint64_t numDrafted = 0, numAccepted = 0;
 };
 

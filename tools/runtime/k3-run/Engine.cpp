@@ -119,6 +119,22 @@ bool Engine::step(k3rt_sequence sequence, const int32_t *tokens, size_t count,
   return true;
 }
 
+bool Engine::stepChoosing(k3rt_sequence sequence, const int32_t *tokens,
+                          size_t count, const k3rt_choice &choice, Next &next,
+                          std::string &error) {
+  k3rt_batch_row row = {sequence, tokens, count, 0};
+  k3rt_batch batch = {&row, 1};
+  k3rt_step_result result = {};
+  const int32_t *chosen = nullptr;
+  if (!check(k3rt_step_choose(engine, &batch, &choice, &result, &chosen),
+             error))
+    return false;
+  uint64_t last = result.num_logit_rows - 1;
+  next = {chosen[last],
+          result.logits + last * static_cast<size_t>(result.vocab_size)};
+  return true;
+}
+
 bool Engine::stepAll(k3rt_sequence sequence, const int32_t *tokens,
                      size_t count,
                      const std::function<void(size_t, const float *)> &visit,

@@ -14,6 +14,13 @@
 
 namespace k3run {
 
+/// What follows a token: the one that the engine chose, or -1 and the logits
+/// [vocab] to choose from. Valid until the next step.
+struct Next {
+  int32_t token = -1;
+  const float *logits = nullptr;
+};
+
 /// Owns an engine of the C API and its tokenizer. Functions that can fail return
 /// false with one line in `error`.
 class Engine {
@@ -39,6 +46,11 @@ public:
   [[nodiscard]] bool step(k3rt_sequence sequence, const int32_t *tokens,
                           size_t count, const float *&logits,
                           std::string &error);
+  /// The same, and chooses what follows if the engine can.
+  [[nodiscard]] bool stepChoosing(k3rt_sequence sequence,
+                                  const int32_t *tokens, size_t count,
+                                  const k3rt_choice &choice, Next &next,
+                                  std::string &error);
   /// Feeds tokens and calls `visit(i, logits)` with the logits after each.
   [[nodiscard]] bool
   stepAll(k3rt_sequence sequence, const int32_t *tokens, size_t count,

@@ -16,6 +16,18 @@ double seconds(Clock::time_point from, Clock::time_point to) {
 }
 } // namespace
 
+k3rt_sampling samplingOf(const k3rt::SamplerOptions &options) {
+  k3rt_sampling sampling;
+  k3rt_sampling_init(&sampling);
+  sampling.temperature = options.greedy ? 0 : options.temperature;
+  sampling.top_k = static_cast<uint32_t>(options.topK);
+  sampling.top_p = options.topP;
+  sampling.min_p = options.minP;
+  sampling.repetition_penalty = options.repetitionPenalty;
+  sampling.seed = options.seed;
+  return sampling;
+}
+
 GenerationSettings generationSettings(const Options &options,
                                       const Engine &engine) {
   GenerationSettings settings;
@@ -82,8 +94,12 @@ bool generate(Engine &engine, DraftedSteps &steps, uint64_t &length,
 
   result.promptTokens = prompt.size();
   Clock::time_point begin = Clock::now();
-  const float *logits = nullptr;
-  if (!engine.step(steps.sequenceHandle(), prompt.data(), prompt.size(), logits, error))
+  Next next;
+  k3rt_sampling sampling = samplingOf(settings.sampler);
+  k3rt_choice choice = {&sampling, settings.sampler.bannedIds.data(),
+                        settings.sampler.bannedIds.size()};
+  if (!engine.stepChoosing(steps.sequenceHandle(), prompt.data(),
+                           prompt.size(), choice, next, error))
     return false;
   length += prompt.size();
   result.promptSeconds = seconds(begin, Clock::now());
@@ -96,8 +112,10 @@ bool generate(Engine &engine, DraftedSteps &steps, uint64_t &length,
     certain.clear();
   };
   while (result.tokens.size() < settings.maxTokens) {
-    int32_t id = 0;
-    if (!sampler.sample(logits, id, error))
+    int32_t id = next.token;
+    if (id >= 0)
+      sampler.take(id);
+    else if (!sampler.sample(next.logits, id, error))
       return false;
     Clock::time_point now = Clock::now();
     if (result.tokens.empty()) {
@@ -121,7 +139,8 @@ bool generate(Engine &engine, DraftedSteps &steps, uint64_t &length,
     ++length;
     uint64_t room = std::min<uint64_t>(
         settings.maxTokens - result.tokens.size() - 1, context - length);
-    if (!steps.step(id, room, logits, error))
+    sampling.step = result.tokens.size();
+    if (!steps.step(id, room, choice, next, error))
       return false;
   }
   if (!steps.settle(error))

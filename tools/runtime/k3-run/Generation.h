@@ -50,6 +50,9 @@ struct GenerationSettings {
 GenerationSettings generationSettings(const Options &options,
                                       const Engine &engine);
 
+/// For the C API, without banned ids.
+k3rt_sampling samplingOf(const k3rt::SamplerOptions &options);
+
 /// Feeds `prompt` (at least one token) to the sequence of `steps`, then generates. `write`
 /// gets text as soon as it is certain. `length` is the number of tokens the
 /// sequence holds and is kept up to date: the last generated token is not fed.

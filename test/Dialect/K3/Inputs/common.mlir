@@ -52,3 +52,10 @@ func.func @sigmoid_gate(%x: tensor<?x8xf32>, %gate: tensor<?x8xf32>,
   %0 = k3.sigmoid_gate ins(%x, %gate : tensor<?x8xf32>, tensor<?x8xf32>) outs(%out : tensor<?x8xf32>) -> tensor<?x8xf32>
   return %0 : tensor<?x8xf32>
 }
+
+func.func @sample(%logits: tensor<?x70xf32>, %parameters: tensor<?x8xi32>, %banned: tensor<2x3xi32>,
+                  %ids: tensor<?xi32> {bufferization.writable = true}) -> tensor<?xi32> {
+  %0 = k3.sample ins(%logits, %parameters, %banned : tensor<?x70xf32>, tensor<?x8xi32>, tensor<2x3xi32>)
+      outs(%ids : tensor<?xi32>) -> tensor<?xi32>
+  return %0 : tensor<?xi32>
+}

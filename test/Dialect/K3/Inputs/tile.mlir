@@ -5,7 +5,7 @@ module attributes {transform.with_named_sequence} {
     %one = transform.structured.match ops{[
         "k3.gather_rows", "k3.rms_norm", "k3.attn_res.mix", "k3.attn_res.accumulate", "k3.latent_moe.route",
         "k3.latent_moe.grouped_contract", "k3.kda.scan", "k3.kda.recurrent_step", "k3.kda.chunk_scan", "k3.mla.attend",
-        "k3.mla.attend_partial", "k3.mla.attend_merge",
+        "k3.mla.attend_partial", "k3.mla.attend_merge", "k3.sample",
         "k3.kda.short_conv"]} in %module : (!transform.any_op) -> !transform.any_op
     transform.structured.tile_using_for %one tile_sizes [3] : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
     %two = transform.structured.match ops{[
