@@ -34,8 +34,8 @@ public:
   virtual int64_t getWeightRows(int64_t tokens) const = 0;
   /// Chooses the input rows of the next calls.
   virtual void setInputs(ArrayRef<MatrixRow> rows) = 0;
-  /// The f32 sums of every input row with every one of `weights`, input row by input row. The next call takes the
-  /// weight rows `stride` rows further.
+  /// The sums of every input row with every one of `weights`, input row by input row: vectors whose lanes add up to
+  /// them. The next call takes the weight rows `stride` rows further.
   virtual SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t stride) = 0;
 };
 
@@ -51,7 +51,7 @@ public:
 private:
   VectorBuilder v;
   DotProducts &dot;
-  /// Sums of a vector of columns, [tokens * matrices, lanes].
+  /// Sums of a vector of columns, [tokens, lanes * matrices]: a column of all matrices after the other.
   Value block;
 };
 

@@ -7,11 +7,15 @@
 #include "lib/Codegen/CPU/Emitters.h"
 #include "lib/Codegen/Common/Kernels.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::k3;
 
 namespace {
+
+/// Bytes of a matrix, and of its scales, that are asked for before its turn comes; bytes of a line of memory.
+constexpr int64_t firstBytes = 2 << 10, line = 64;
 
 /// A workgroup owns a range of output features and goes through the experts that have rows. The range of an expert's
 /// matrices is read once for every block of its rows.
@@ -25,17 +29,25 @@ public:
         columns(v, *dot, matrixCount), topK(v.dim(op.getPerm(), 1)) {}
 
   void emit() {
-    Value experts = v.subIndex(v.dim(op.getOffsets(), 0), v.index(1));
-    v.loop(v.index(0), experts, v.index(1), [&](Value expert) {
-      Value begin = v.loadIndex(op.getOffsets(), {expert});
-      Value end = v.loadIndex(op.getOffsets(), {v.addIndex(expert, v.index(1))});
-      // The matrices of an expert without rows need not be there.
-      v.ifThen(v.compare(arith::CmpIPredicate::slt, begin, end), [&] { emitExpert(expert, begin, end); });
+    Value experts = v.subIndex(v.dim(op.getOffsets(), 0), v.index(1)), zero = v.index(0), one = v.index(1);
+    Value none = v.index(-1);
+    // The expert before each one that has rows, and the last one when all have been seen: so that the first weights of
+    // the next one are on their way meanwhile. The matrices of an expert without rows need not be there.
+    v.loop(zero, v.addIndex(experts, one), one, none, [&](Value expert, ValueRange args) {
+      Value isEnd = v.compare(arith::CmpIPredicate::eq, expert, experts);
+      Value rows = v.subIndex(v.loadIndex(op.getOffsets(), {v.minIndex(v.addIndex(expert, one), experts)}),
+                              v.loadIndex(op.getOffsets(), {expert}));
+      Value hasRows = v.compare(arith::CmpIPredicate::ne, rows, zero);
+      v.ifThen(hasRows, [&] { prefetchExpert(expert); });
+      Value isThere = v.compare(arith::CmpIPredicate::ne, args[0], none);
+      Value isTurn = v.compare(arith::CmpIPredicate::ne, v.select(isEnd, one, rows), zero);
+      v.ifThen(isTurn, [&] { v.ifThen(isThere, [&] { emitExpert(args[0]); }); });
+      return SmallVector<Value>{v.select(hasRows, expert, args[0])};
     });
   }
 
 private:
-  void emitExpert(Value expert, Value begin, Value end) {
+  SmallVector<WeightMatrix> getMatrices(Value expert) {
     SmallVector<WeightMatrix> matrices;
     auto append = [&](Value weight, Value scale) {
       matrices.push_back({viewExpert(weight, expert), scale ? viewExpert(scale, expert) : Value()});
@@ -43,8 +55,31 @@ private:
     append(op.getWeight(), op.getScale());
     if (op.getUpWeight())
       append(op.getUpWeight(), op.getUpScale());
+    return matrices;
+  }
+
+  void emitExpert(Value expert) {
+    SmallVector<WeightMatrix> matrices = getMatrices(expert);
+    Value begin = v.loadIndex(op.getOffsets(), {expert});
+    Value end = v.loadIndex(op.getOffsets(), {v.addIndex(expert, v.index(1))});
     v.loopBlocks(v.subIndex(end, begin), dot->getTokenBlocks(),
                  [&](Value position, int64_t count) { emitSlots(matrices, v.addIndex(begin, position), count); });
+  }
+
+  /// Asks for the first rows of an expert's weights.
+  void prefetchExpert(Value expert) {
+    for (const WeightMatrix &matrix : getMatrices(expert))
+      for (Value part : {matrix.weight, matrix.scale}) {
+        if (!part)
+          continue;
+        auto type = cast<MemRefType>(part.getType());
+        int64_t rowBytes = llvm::divideCeil(type.getDimSize(1) * type.getElementTypeBitWidth(), 8);
+        int64_t rows = std::max<int64_t>(1, firstBytes / rowBytes), step = std::max<int64_t>(1, line / rowBytes);
+        v.loop(v.index(0), v.minIndex(v.index(rows), v.dim(op.getOut(), 2)), v.index(step), [&](Value row) {
+          for (int64_t at = 0; at < std::min(rowBytes, firstBytes); at += line)
+            v.prefetch(part, {row, v.index(at * 8 / type.getElementTypeBitWidth())}, /*level=*/2);
+        });
+      }
   }
 
   /// The outputs of `count` slots from `position` on in the sorted order.

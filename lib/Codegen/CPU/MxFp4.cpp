@@ -28,19 +28,24 @@ static Value asFloat(const VectorBuilder &v, Value vector) {
 /// Of codes 0 to 7; bit 3 is the sign.
 static constexpr float magnitudes[8] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
 
-Value MxFp4Decoder::loadLine(const MatrixRow &row, Value line, int64_t groups) const {
-  OpBuilder &b = v.builder();
+Value MxFp4Decoder::loadLine(const MatrixRow &row, Value line) const {
   Value first = v.mulIndex(line, v.index(lineBytes()));
-  if (groups == lineGroups())
-    return bitcast(v, v.loadRaw(row.matrix, row.index(first), lineBytes()), b.getI32Type(), v.lanes());
+  return bitcast(v, v.loadRaw(row.matrix, row.index(first), lineBytes()), v.builder().getI32Type(), v.lanes());
+}
+
+Value MxFp4Decoder::packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const {
+  OpBuilder &b = v.builder();
   auto type = VectorType::get({v.lanes()}, b.getI32Type());
   Value codes = arith::ConstantOp::create(b, v.getLoc(), b.getZeroAttr(type));
-  for (int64_t group = 0; group < groups; ++group) {
-    Value column = v.addIndex(first, v.index(group * groupBytes));
-    Value part = bitcast(v, v.loadRaw(row.matrix, row.index(column), groupBytes), b.getI32Type(), groupBytes / 4);
-    codes = vector::InsertStridedSliceOp::create(b, v.getLoc(), part, codes, ArrayRef<int64_t>{group * groupBytes / 4},
-                                                 ArrayRef<int64_t>{1});
-  }
+  int64_t lane = 0;
+  for (const MatrixRow &row : rows)
+    for (int64_t group = first; group < first + groups; ++group) {
+      Value column = v.index(group * groupBytes);
+      Value part = bitcast(v, v.loadRaw(row.matrix, row.index(column), groupBytes), b.getI32Type(), groupLanes);
+      codes = vector::InsertStridedSliceOp::create(b, v.getLoc(), part, codes, ArrayRef<int64_t>{lane},
+                                                   ArrayRef<int64_t>{1});
+      lane += groupLanes;
+    }
   return codes;
 }
 
@@ -118,15 +123,20 @@ Value MxFp4Decoder::lookUp(Value codes) const {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// Bits of the f32 of E8M0 codes (i32).
-static Value decodeE8M0(const MathBuilder &m, Value codes) {
+/// Bits of the f32 of E8M0 codes that lie where the exponent does: that is it for codes 1 to 254, 0 is half of the
+/// smallest normal number, and 255 (`infinity`) is NaN.
+static Value finishE8M0(const MathBuilder &m, Value bits, Value infinity) {
   OpBuilder &b = m.builder();
   Location loc = m.getLoc();
-  // Codes 1 to 254 are the exponent; 0 is half of the smallest normal number.
-  Value bits = arith::ShLIOp::create(b, loc, codes, m.constantInt(23));
+  Value isNan = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, bits, infinity);
   bits = arith::MaxUIOp::create(b, loc, bits, m.constantInt(0x00400000));
-  Value isNan = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, codes, m.constantInt(255));
   return arith::SelectOp::create(b, loc, isNan, m.constantInt(0x7fc00000), bits);
+}
+
+/// Bits of the f32 of E8M0 codes (i32).
+static Value decodeE8M0(const MathBuilder &m, Value codes) {
+  Value bits = arith::ShLIOp::create(m.builder(), m.getLoc(), codes, m.constantInt(23));
+  return finishE8M0(m, bits, m.constantInt(0x7f800000));
 }
 
 void MxFp4Decoder::decodeScales(const MatrixRow &from, const MatrixRow &to, int64_t groups) const {
@@ -152,8 +162,48 @@ Value MxFp4Decoder::loadScales(const MatrixRow &row, Value line) const {
   Value scales = v.loadRaw(row.matrix, row.index(first), lineGroups());
   SmallVector<int64_t> groupOfLane;
   for (int64_t lane = 0; lane < v.lanes(); ++lane)
-    groupOfLane.push_back(lane / (v.lanes() / lineGroups()));
+    groupOfLane.push_back(lane / groupLanes);
   return vector::ShuffleOp::create(v.builder(), v.getLoc(), scales, scales, groupOfLane);
+}
+
+Value MxFp4Decoder::decodeBytes(Value bytes) const {
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  auto type = cast<VectorType>(v.vectorType().clone(b.getI32Type()));
+  // The byte of the lane's group to the top, then down into the bits of the exponent.
+  SmallVector<int32_t> left;
+  for (int64_t lane = 0; lane < v.lanes(); ++lane)
+    left.push_back(static_cast<int32_t>(24 - 8 * (lane / groupLanes)));
+  Value amounts = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef<int32_t>(left)));
+  Value bits = arith::ShLIOp::create(b, loc, vector::BroadcastOp::create(b, loc, type, bytes), amounts);
+  Value infinity = v.constantInt(0x7f800000);
+  bits = arith::AndIOp::create(b, loc, arith::ShRUIOp::create(b, loc, bits, v.constantInt(1)), infinity);
+  return asFloat(v, finishE8M0(v, bits, infinity));
+}
+
+Value MxFp4Decoder::loadScaleCodes(const MatrixRow &row, Value line) const {
+  OpBuilder &b = v.builder();
+  Value codes = v.loadRaw(row.matrix, row.index(v.mulIndex(line, v.index(lineGroups()))), lineGroups());
+  Value bytes = bitcast(v, codes, b.getIntegerType(static_cast<unsigned>(8 * lineGroups())), 1);
+  bytes = vector::ExtractOp::create(b, v.getLoc(), bytes, ArrayRef<int64_t>{0});
+  return decodeBytes(lineGroups() == 4 ? bytes
+                                       : arith::ExtUIOp::create(b, v.getLoc(), b.getI32Type(), bytes).getResult());
+}
+
+Value MxFp4Decoder::packScaleCodes(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const {
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  MathBuilder s = v.scalar();
+  Value bytes = s.constantInt(0);
+  int32_t shift = 0;
+  for (const MatrixRow &row : rows)
+    for (int64_t group = first; group < first + groups; ++group) {
+      Value code = memref::LoadOp::create(b, loc, row.matrix, row.index(v.index(group)));
+      code = arith::ExtUIOp::create(b, loc, b.getI32Type(), code);
+      bytes = arith::OrIOp::create(b, loc, bytes, arith::ShLIOp::create(b, loc, code, s.constantInt(shift)));
+      shift += 8;
+    }
+  return decodeBytes(bytes);
 }
 
 //===----------------------------------------------------------------------===//
@@ -162,29 +212,36 @@ Value MxFp4Decoder::loadScales(const MatrixRow &row, Value line) const {
 
 /// Bytes that codes are asked for ahead, at least.
 static constexpr int64_t prefetchDistance = 1536;
+/// Elements of a row up to which it is no stream that the hardware follows.
+static constexpr int64_t shortRow = 1024;
 
-MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, int64_t maxWeights, bool bf16Inputs,
-                                   bool fixedOrder)
+MxFp4DotProducts::MxFp4DotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs, bool fixedOrder)
     : v(v), decoder(v), depth(depth), rounds(bf16Inputs), pairs(bf16Inputs && v.getTarget().avx512Bf16),
       parts(pairs ? MxFp4Decoder::pairParts : MxFp4Decoder::parts) {
   if (v.getTarget().vectorRegisters >= 32)
     tokenBlocks = {8, 4, 3, 2, 1}; // 16 sums, or 8 and as many sums of a line
   else
-    tokenBlocks = {4, 2, 1}; // 8 sums, or 2 and as many sums of a line
+    tokenBlocks = {4, 2, 1}; // 8 sums, or 4 and as many sums of a line
   // With few input rows, the sums of a line are scaled; with more it is cheaper to scale its weights.
   scaleSumsUpTo = tokenBlocks.front() / 2;
-  if (fixedOrder)
+  byFours = depth <= shortRow && v.getTarget().vectorRegisters >= 32;
+  if (fixedOrder || byFours)
     llvm::erase_if(tokenBlocks, [&](int64_t block) { return block > scaleSumsUpTo; });
-  int64_t lines = llvm::divideCeil(depth, decoder.lineWeights());
-  inputs = v.temporary({lines * tokenBlocks.front() * decoder.lineWeights()},
-                         pairs ? Type(v.builder().getBF16Type()) : Type());
-  scales = v.temporary({maxWeights, lines * decoder.lineGroups()});
-  for (int64_t row = 0; row < maxWeights; ++row)
-    for (int64_t group = depth / MxFp4Decoder::groupSize; group < lines * decoder.lineGroups(); ++group)
-      v.storeScalar(v.scalar().constant(0.0), scales, {v.index(row), v.index(group)});
+  lines = depth / decoder.lineWeights();
+  scaledLines = lines - lines % (v.lanes() / decoder.lineGroups());
+  restGroups = depth % decoder.lineWeights() / MxFp4Decoder::groupSize;
+  // Which lanes a row's rest is added up in depends on the row's place among those that share the line.
+  if (restGroups > 0 && !fixedOrder)
+    packedRows = decoder.lineGroups() / restGroups;
+  inputs = v.temporary({(lines + (restGroups > 0)) * tokenBlocks.front() * decoder.lineWeights()},
+                       pairs ? Type(v.builder().getBF16Type()) : Type());
+  if (scaledLines > 0)
+    scales = v.temporary({togetherRows, scaledLines * decoder.lineGroups()});
 }
 
 int64_t MxFp4DotProducts::getWeightRows(int64_t tokens) const {
+  if (byFours)
+    return 4;
   // One long stream per matrix is what the hardware follows best. With many input rows it is the loads of these that a
   // second row saves.
   return tokens <= 2 ? 1 : 2;
@@ -197,12 +254,10 @@ Value MxFp4DotProducts::inputIndex(Value line, int64_t token, int64_t part) cons
 
 void MxFp4DotProducts::setInputs(ArrayRef<MatrixRow> rows) {
   tokens = rows.size();
-  int64_t lines = depth / decoder.lineWeights();
-  int64_t rest = depth % decoder.lineWeights() / MxFp4Decoder::groupSize;
   if (lines > 0)
-    v.loop(v.index(0), v.index(lines), v.index(1), [&](Value line) { setLine(rows, line, decoder.lineGroups()); });
-  if (rest > 0)
-    setLine(rows, v.index(lines), rest);
+    v.loop(v.index(0), v.index(lines), v.index(1), [&](Value line) { setLine(rows, line, decoder.lineGroups(), 1); });
+  if (restGroups > 0)
+    setLine(rows, v.index(lines), restGroups, packedRows);
 }
 
 /// Takes the even and the odd elements of consecutive vectors apart until each has elements of one remainder by
@@ -222,13 +277,14 @@ static void separate(const VectorBuilder &v, ArrayRef<Value> vectors, int64_t pa
   }
 }
 
-void MxFp4DotProducts::setLine(ArrayRef<MatrixRow> rows, Value line, int64_t groups) {
+void MxFp4DotProducts::setLine(ArrayRef<MatrixRow> rows, Value line, int64_t groups, int64_t copies) {
   Value first = v.mulIndex(line, v.index(decoder.lineWeights()));
+  int64_t size = groups * MxFp4Decoder::groupSize;
   for (auto [token, row] : llvm::enumerate(rows)) {
     SmallVector<Value> vectors;
     for (int64_t offset = 0; offset < decoder.lineWeights(); offset += v.lanes())
-      vectors.push_back(offset < groups * MxFp4Decoder::groupSize
-                            ? v.load(row.matrix, row.index(v.addIndex(first, v.index(offset))))
+      vectors.push_back(offset < copies * size
+                            ? v.load(row.matrix, row.index(v.addIndex(first, v.index(offset % size))))
                             : v.zero());
     separate(v, vectors, parts, /*remainder=*/0, /*step=*/1, [&, token = token](ArrayRef<Value> picked, int64_t part) {
       Value vector = pairs    ? v.packBf16(picked[0], picked[1])
@@ -239,13 +295,8 @@ void MxFp4DotProducts::setLine(ArrayRef<MatrixRow> rows, Value line, int64_t gro
   }
 }
 
-SmallVector<Value> MxFp4DotProducts::emitLine(ArrayRef<WeightRow> weights, Value line, int64_t groups,
+SmallVector<Value> MxFp4DotProducts::emitLine(ArrayRef<Value> codes, ArrayRef<Value> lineScales, Value line,
                                               ValueRange sums) const {
-  SmallVector<Value> codes, lineScales;
-  for (const WeightRow &row : weights) {
-    codes.push_back(decoder.loadLine(row.weight, line, groups));
-    lineScales.push_back(decoder.loadScales(row.scale, line));
-  }
   return pairs ? emitPairs(codes, lineScales, line, sums) : emitFloats(codes, lineScales, line, sums);
 }
 
@@ -302,25 +353,80 @@ void MxFp4DotProducts::prefetch(const WeightRow &row, Value line, int64_t stride
   int64_t calls = llvm::divideCeil(prefetchDistance, stride * depth / 2);
   MatrixRow ahead{row.weight.matrix, {v.addIndex(row.weight.at.front(), v.index(calls * stride))}};
   v.prefetch(ahead.matrix, ahead.index(v.mulIndex(line, v.index(decoder.lineBytes()))));
+  if (depth <= shortRow)
+    v.prefetch(row.scale.matrix, MatrixRow{row.scale.matrix, ahead.at}.index(v.index(0)));
+}
+
+SmallVector<Value> MxFp4DotProducts::emitWhole(ArrayRef<WeightRow> weights, int64_t stride) {
+  SmallVector<Value> sums(tokens * weights.size(), v.zero());
+  auto add = [&](Value line, ValueRange args, function_ref<Value(size_t row)> loadScales) {
+    SmallVector<Value> codes, lineScales;
+    for (auto [r, row] : llvm::enumerate(weights)) {
+      prefetch(row, line, stride);
+      codes.push_back(decoder.loadLine(row.weight, line));
+      lineScales.push_back(loadScales(r));
+    }
+    return emitLine(codes, lineScales, line, args);
+  };
+  if (scaledLines > 0) {
+    auto decoded = [&](size_t row) { return MatrixRow{scales, {v.index(row)}}; };
+    for (auto [r, row] : llvm::enumerate(weights))
+      decoder.decodeScales(row.scale, decoded(r), scaledLines * decoder.lineGroups());
+    sums = v.loop(v.index(0), v.index(scaledLines), v.index(1), sums, [&](Value line, ValueRange args) {
+      return add(line, args, [&](size_t row) { return decoder.loadScales(decoded(row), line); });
+    });
+  }
+  for (int64_t line = scaledLines; line < lines; ++line)
+    sums = add(v.index(line), sums,
+               [&](size_t row) { return decoder.loadScaleCodes(weights[row].scale, v.index(line)); });
+  return sums;
+}
+
+void MxFp4DotProducts::addRest(ArrayRef<WeightRow> weights, int64_t stride, MutableArrayRef<Value> sums) {
+  int64_t count = weights.size(), first = lines * decoder.lineGroups(), rowLanes = restGroups * MxFp4Decoder::groupLanes;
+  auto type = cast<VectorType>(v.vectorType().clone(v.builder().getI1Type()));
+  for (int64_t begin = 0; begin < count;) {
+    // As many lines as can go together.
+    SmallVector<Value> codes, scaleLanes;
+    int64_t next = begin;
+    while (next < count && static_cast<int64_t>(codes.size()) < togetherRows) {
+      SmallVector<MatrixRow> codeRows, scaleRows;
+      for (const WeightRow &row : weights.slice(next, std::min(packedRows, count - next))) {
+        if (lines == 0)
+          prefetch(row, v.index(0), stride);
+        codeRows.push_back(row.weight);
+        scaleRows.push_back(row.scale);
+      }
+      codes.push_back(decoder.packLine(codeRows, first, restGroups));
+      scaleLanes.push_back(decoder.packScaleCodes(scaleRows, first, restGroups));
+      next += static_cast<int64_t>(codeRows.size());
+    }
+    int64_t packs = codes.size();
+    SmallVector<Value> rest =
+        emitLine(codes, scaleLanes, v.index(lines), SmallVector<Value>(tokens * packs, v.zero()));
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t r = begin; r < next; ++r) {
+        SmallVector<bool> lanes(v.lanes(), false);
+        std::fill_n(lanes.begin() + (r - begin) % packedRows * rowLanes, rowLanes, true);
+        Value mask = arith::ConstantOp::create(v.builder(), v.getLoc(), DenseElementsAttr::get(type, lanes));
+        Value &sum = sums[t * count + r], add = rest[t * packs + (r - begin) / packedRows];
+        sum = packedRows == 1 ? v.add(sum, add) : v.select(mask, v.add(sum, add), sum);
+      }
+    begin = next;
+  }
 }
 
 SmallVector<Value> MxFp4DotProducts::emit(ArrayRef<WeightRow> weights, int64_t stride) {
-  SmallVector<WeightRow> rows(weights);
-  for (auto [r, row] : llvm::enumerate(rows)) {
-    MatrixRow decoded{scales, {v.index(r)}};
-    decoder.decodeScales(row.scale, decoded, depth / MxFp4Decoder::groupSize);
-    row.scale = decoded;
+  int64_t count = weights.size();
+  SmallVector<Value> sums(tokens * count);
+  for (int64_t begin = 0; begin < count; begin += togetherRows) {
+    int64_t rows = std::min(togetherRows, count - begin);
+    SmallVector<Value> whole = emitWhole(weights.slice(begin, rows), stride);
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t r = 0; r < rows; ++r)
+        sums[t * count + begin + r] = whole[t * rows + r];
   }
-  SmallVector<Value> sums(tokens * rows.size(), v.zero());
-  int64_t lines = depth / decoder.lineWeights();
-  int64_t rest = depth % decoder.lineWeights() / MxFp4Decoder::groupSize;
-  if (lines > 0)
-    sums = v.loop(v.index(0), v.index(lines), v.index(1), sums, [&](Value line, ValueRange args) {
-      for (const WeightRow &row : rows)
-        prefetch(row, line, stride);
-      return emitLine(rows, line, decoder.lineGroups(), args);
-    });
-  if (rest > 0)
-    sums = emitLine(rows, v.index(lines), rest, sums);
-  return v.reduceAddAll(sums);
+  if (restGroups > 0)
+    addRest(weights, stride, sums);
+  return sums;
 }

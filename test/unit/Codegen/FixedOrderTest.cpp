@@ -90,7 +90,11 @@ TEST(FixedOrder, ExpertsOfAnyNumberOfTokens) {
     const char *form;
     Index k, n;
     bool gated;
-  } cases[] = {{"mxfp4", 96, 40, true}, {"mxfp4", 1056, 7, false}, {"bf16", 640, 33, true}, {"f32", 37, 19, false}};
+  } cases[] = {{"mxfp4", 96, 40, true},
+               {"mxfp4", 160, 33, true},
+               {"mxfp4", 1056, 7, false},
+               {"bf16", 640, 33, true},
+               {"f32", 37, 19, false}};
   const Index experts = 3, topK = 2, tokens = 31;
   for (const auto &c : cases) {
     Random random(11);

@@ -189,7 +189,7 @@ TEST_P(RoutedExperts, MatchesReference) {
     auto kernel = compile(target);
     ASSERT_TRUE(kernel);
     EXPECT_TRUE(kernel->isMadeBy(Way::emitter));
-    for (Index tokens : {0, 1, 2, 5, 21})
+    for (Index tokens : {0, 1, 2, 3, 5, 21})
       for (Index used : {c.topK, c.experts}) { // topK: every token goes to the same experts
         Ints ids = route(tokens, used);
         ref::MoePlan plan = ref::planExperts(ids, c.experts);
@@ -236,6 +236,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RoutedExperts,
                                            GroupedCase{Form::mxfp4, 5, 2, 160, 33, true, true, nullptr, {}},
                                            GroupedCase{Form::mxfp4, 4, 1, 32, 16, false, false, nullptr, {0}},
                                            GroupedCase{Form::mxfp4, 3, 2, 1024, 7, false, false, "swiglu", {}},
+                                           GroupedCase{Form::mxfp4, 7, 3, 192, 40, false, true, "situ", {16}},
+                                           GroupedCase{Form::mxfp4, 4, 2, 672, 21, true, true, nullptr, {}},
+                                           GroupedCase{Form::mxfp4, 6, 2, 288, 18, false, true, "situ", {}, true},
                                            GroupedCase{Form::mxfp4, 7, 3, 96, 40, false, true, "situ", {16}, true},
                                            GroupedCase{Form::mxfp4, 5, 2, 160, 33, true, true, nullptr, {}, true},
                                            GroupedCase{Form::mxfp4, 3, 2, 1024, 7, false, false, "swiglu", {}, true},
