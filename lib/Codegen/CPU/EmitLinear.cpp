@@ -19,6 +19,8 @@ namespace {
 constexpr int64_t kBlock = 2048;
 /// Up to so many elements of a weight row are a short stream.
 constexpr int64_t shortStream = 4096;
+/// The most elements of an input row, and so many rows, that the first level cache holds together.
+constexpr int64_t shortInput = 512, shortInputRows = 16;
 /// Up to so many tokens one pass over whole rows is best: the weights are read once and nothing else is large.
 constexpr int64_t fewTokens = 8;
 
@@ -55,6 +57,8 @@ private:
   void emitBlocks() {
     if (packs)
       return emitPacked();
+    if (depth <= shortInput)
+      prefetchFirst();
     if (depth <= kBlock)
       return emitDepthBlock(v.index(0), v.index(depth));
     v.loop(v.index(0), v.index(depth), v.index(kBlock), [&](Value start) {
@@ -67,6 +71,20 @@ private:
     for (int64_t i = 0; i < count; ++i)
       rows.push_back({matrix, {v.addIndex(first, v.index(i))}});
     return rows;
+  }
+
+  /// Asks for the inputs, which another thread may have made, and for the weights of the first tile: all of it is short
+  /// streams, and a tile of a small model is over before the hardware has seen them.
+  void prefetchFirst() {
+    auto ask = [&](Value matrix, Value rows) {
+      int64_t perLine = 64 * 8 / cast<MemRefType>(matrix.getType()).getElementTypeBitWidth();
+      v.loop(v.index(0), rows, v.index(1), [&](Value row) {
+        for (int64_t k = 0; k < depth; k += perLine)
+          v.prefetch(matrix, {row, v.index(k)});
+      });
+    };
+    ask(weight, v.index(sizes.rows.front()));
+    ask(x, v.minIndex(tokenCount, v.index(shortInputRows)));
   }
 
   void roundRows(Value first, Value count, Value low, Value size) {
