@@ -20,6 +20,27 @@ uint32_t allowedCores() {
   return online > 0 ? uint32_t(online) : 1;
 }
 
+int currentCore() { return sched_getcpu(); }
+
+void leaveCore(int core, uint32_t step) {
+  cpu_set_t allowed;
+  if (core < 0 || sched_getcpu() != core || sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+    return;
+  uint32_t others = uint32_t(CPU_COUNT(&allowed)) - (CPU_ISSET(core, &allowed) ? 1 : 0);
+  if (others == 0)
+    return;
+  uint32_t left = (step - 1) % others;
+  int target = core;
+  do
+    target = (target + 1) % CPU_SETSIZE;
+  while (target == core || !CPU_ISSET(target, &allowed) || left-- > 0);
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(target, &only);
+  if (sched_setaffinity(0, sizeof(only), &only) == 0)
+    sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
 uint64_t peakResidentBytes() {
   struct rusage usage;
   if (getrusage(RUSAGE_SELF, &usage) != 0)

@@ -12,6 +12,13 @@ namespace k3rt {
 /// Cores the scheduler may place this process on, at least 1.
 uint32_t allowedCores();
 
+/// The core that the calling thread is on, or -1 where the system does not say.
+int currentCore();
+
+/// If the calling thread is on `core`: moves it to the `step`-th (from 1) of the other cores it is allowed on. It may be
+/// moved on from there by the system.
+void leaveCore(int core, uint32_t step);
+
 /// Largest resident set so far, in bytes.
 uint64_t peakResidentBytes();
 

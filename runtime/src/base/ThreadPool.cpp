@@ -93,11 +93,11 @@ void ThreadPool::workerLoop(uint32_t thread) {
     if (stopping.load())
       return;
     if (!takePiece(thread))
-      waitForLoop(seen);
+      waitForLoop(thread, seen);
   }
 }
 
-void ThreadPool::waitForLoop(uint32_t seen) {
+void ThreadPool::waitForLoop(uint32_t thread, uint32_t seen) {
   bool fresh = spinUntil(
       [&] { return announced.load(std::memory_order_acquire) != seen; });
   if (fresh)
@@ -108,6 +108,9 @@ void ThreadPool::waitForLoop(uint32_t seen) {
   while (announced.load() == seen)
     futexWait(announced, seen);
   sleepers.fetch_sub(1);
+  // The system likes to wake a thread on the core of the one that woke it, and
+  // takes up to 100 ms to find that two busy threads share it.
+  leaveCore(wakingCore.load(), thread);
 }
 
 bool ThreadPool::takePiece(uint32_t thread) {
@@ -154,8 +157,10 @@ void ThreadPool::parallelFor(uint32_t items, Body run, void *with) {
   finished.store(0, std::memory_order_relaxed);
   ticket.store(number << 32, std::memory_order_release);
   announced.fetch_add(1);
-  if (sleepers.load() != 0)
+  if (sleepers.load() != 0) {
+    wakingCore.store(currentCore());
     futexWake(announced, int(std::min<uint32_t>(items - 1, INT_MAX)));
+  }
 
   while (takePiece(0)) {
   }

@@ -64,7 +64,7 @@ private:
   static void *workerMain(void *argument);
   void workerLoop(uint32_t thread);
   bool takePiece(uint32_t thread);
-  void waitForLoop(uint32_t seen);
+  void waitForLoop(uint32_t thread, uint32_t seen);
 
   std::vector<std::unique_ptr<Worker>> workers;
 
@@ -83,6 +83,8 @@ private:
   /// Number of the loop again: what sleeping workers wait on.
   alignas(64) std::atomic<uint32_t> announced{0};
   std::atomic<uint32_t> sleepers{0};
+  /// Where the thread was that woke them last.
+  std::atomic<int> wakingCore{-1};
   std::atomic<bool> stopping{false};
 };
 

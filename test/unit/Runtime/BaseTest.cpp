@@ -13,8 +13,10 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sstream>
 #include <sys/stat.h>
+#include <thread>
 
 using namespace k3rt;
 
@@ -124,6 +126,49 @@ TEST(Process, Facts) {
   EXPECT_GT(peakResidentBytes(), 1u << 20);
   double before = secondsNow();
   EXPECT_GE(secondsNow(), before);
+}
+
+TEST(Process, LeavesACoreAndMayComeBack) {
+  cpu_set_t allowed, only, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed))
+      cores.push_back(core);
+  std::thread thread([&] {
+    for (uint32_t step : {1, 2, 3, 100}) {
+      CPU_ZERO(&only);
+      CPU_SET(cores.back(), &only);
+      ASSERT_EQ(sched_setaffinity(0, sizeof(only), &only), 0);
+      // On its only core it stays, and so does a thread that is elsewhere already.
+      leaveCore(cores.back(), step);
+      leaveCore(cores.back() + 1, step);
+      EXPECT_EQ(currentCore(), cores.back());
+      ASSERT_EQ(sched_setaffinity(0, sizeof(allowed), &allowed), 0);
+      leaveCore(-1, step);
+      if (currentCore() == cores.back()) // else the system moved it between two lines
+        leaveCore(cores.back(), step);
+      ASSERT_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
+      EXPECT_TRUE(CPU_EQUAL(&after, &allowed));
+    }
+  });
+  thread.join();
+  if (cores.size() == 1)
+    GTEST_SKIP() << "one core: nowhere to go";
+  // The system may move a thread back at any time, but not every time.
+  int left = 0;
+  std::thread counting([&] {
+    for (int round = 0; round < 50; ++round) {
+      CPU_ZERO(&only);
+      CPU_SET(cores.front(), &only);
+      sched_setaffinity(0, sizeof(only), &only);
+      sched_setaffinity(0, sizeof(allowed), &allowed);
+      leaveCore(cores.front(), 1);
+      left += currentCore() != cores.front();
+    }
+  });
+  counting.join();
+  EXPECT_GT(left, 25);
 }
 
 TEST(Terms, RoundUpAndRefuse) {
