@@ -78,6 +78,16 @@ verify() { # NAME ARTIFACT GOLDEN [options]
 verify k3-nano-bf16 k3-nano-bf16 k3-nano --activations bf16
 verify kimi-linear-nano-bf16 kimi-linear-nano-bf16 kimi-linear-nano --activations bf16 --mean-tolerance 0.143 \
   --likeliest-share 0.87
+# chooses_alike K3_RUN...: tokens that the GPU chooses are the sampler's. A penalty that changes next to nothing is left to it.
+chooses_alike() {
+  local how device host
+  for how in "--greedy" "--seed 1" "--seed 2 --temperature 0.8 --top-p 0.9" "--seed 3 --top-k 20" \
+    "--seed 4 --top-k 40 --top-p 0.95 --min-p 0.02" "--seed 5 --min-p 0.1" "--seed 6 --speculate ngram --temperature 0.5"; do
+    device=$("$@" $how 2>/dev/null) && host=$("$@" $how --repetition-penalty 1.0000001 2>/dev/null) || return 1
+    [ -n "$device" ] && [ "$device" = "$host" ] || { echo "not the sampler's with $how"; return 1; }
+  done
+}
+export -f chooses_alike
 exact=(--logit-tolerance 1e-3 --layer-tolerance 1e-4 --state-tolerance 1e-3 --router-margin 1e-4 --loss-tolerance 1e-4)
 for model in k3-nano kimi-linear-nano; do
   verify $model $model $model "${exact[@]}"
@@ -86,6 +96,8 @@ for model in k3-nano kimi-linear-nano; do
     --weights-dir="$models/$model" --json="$logs/model-$model.json"
   step model-$model-bf16 90 "$bin/k3-gpu-model" "$folder/artifacts/$model-bf16.k3a" --tolerance=0.2 --repeats=10 \
     --weights-dir="$models/$model" --json="$logs/model-$model-bf16.json"
+  step sampling-$model 60 chooses_alike "$bin/k3-run" "$folder/artifacts/$model.k3a" --prompt "Once upon a time" --ignore-eos \
+    --weights-dir "$models/$model" --max-tokens 64 --device cuda:0
   step text-$model 30 json text-$model "$bin/k3-run" "$folder/artifacts/$model.k3a" --prompt "Once upon a time" --greedy \
     --weights-dir "$models/$model" --max-tokens 64 --device cuda:0 --json
 done
