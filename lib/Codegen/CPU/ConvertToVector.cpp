@@ -43,6 +43,10 @@ bool k3::hasEmitter(Operation *op) {
     return isStatic(op, "K") && isStatic(op, "V") && isStatic(op, "L");
   if (isa<MlaAttendOp>(op))
     return isStatic(op, "lr") && isStatic(op, "l") && isStatic(op, "page");
+  if (isa<MlaAbsorbOp>(op))
+    return isStatic(op, "qd") && isStatic(op, "l") && hasF32Result(op);
+  if (isa<MlaExpandOp>(op))
+    return isStatic(op, "l") && hasF32Result(op);
   return false;
 }
 
@@ -52,6 +56,7 @@ void k3::populateEmitters(RewritePatternSet &patterns, const TargetModel &target
   populateLatentMoeEmitters(patterns, target);
   populateKdaEmitters(patterns, target);
   populateMlaEmitters(patterns, target);
+  populateMlaProductEmitters(patterns, target);
 }
 
 namespace {
