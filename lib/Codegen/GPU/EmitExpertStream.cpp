@@ -44,9 +44,13 @@ constexpr int64_t tileRows = 16, columns = 8;
 constexpr int64_t groups = 3, groupWarps = 4, consumers = groups * groupWarps, threads = 32 * (consumers + 1);
 /// Threads that consume, as a barrier takes them, and its number.
 constexpr int64_t consumerThreads = 32 * consumers, consumerBarrier = 1;
-/// Tiles of a group whose sums may be on their way.
-constexpr int64_t sumStages = 2;
+/// Places of a group for sums on their way, tile t's in number t mod 4, where the warp of this number adds them up. They
+/// need no barrier that says when they are free: of the four tiles before t, each warp has added up one. That was t - 4
+/// itself, or a later one, for which the warp that added up t - 4 stored its part afterwards.
+constexpr int64_t sumStages = groupWarps;
 constexpr int64_t sumBytes = groupWarps * 32 * 16;
+/// Steps of a warp that are written out one after the other.
+constexpr int64_t mostUnrolled = 2;
 /// Bytes of a lane's load, and of the weights of x that it meets.
 constexpr int64_t laneBytes = 16;
 
@@ -68,12 +72,15 @@ struct StreamShape {
   int64_t runs() const { return mxfp4 ? 4 : 1; }
 
   int64_t codeBytes() const { return mxfp4 ? chunkDepth() / 2 : chunkDepth() * 2; }
-  /// Rows 64 bytes apart modulo 128: two of them at once use all banks.
-  int64_t rowStride() const { return llvm::alignTo(codeBytes() + 64, 128) - 64; }
+  /// The rows of a matrix are two parts, of which one copy brings each if rows are whole. They are 64 bytes apart modulo
+  /// 128: lanes that load of a row of both at once use all banks.
+  int64_t parts() const { return gated ? 4 : 2; }
+  int64_t partRows() const { return tileRows / parts(); }
+  int64_t partStride() const { return llvm::alignTo(partRows() * codeBytes(), 128) + 64; }
   int64_t scaleBytes() const { return mxfp4 ? chunkDepth() / 32 : 0; }
   /// Scales of how many rows are one bulk copy; 0: they are copied one by one.
-  int64_t scaleRows() const { return chunks > 1 ? 1 : 8 * scaleBytes() % 16 == 0 ? 8 : 0; }
-  int64_t scaleStart() const { return tileRows * rowStride(); }
+  int64_t scaleRows() const { return chunks > 1 ? 1 : matrixRows() * scaleBytes() % 16 == 0 ? matrixRows() : 0; }
+  int64_t scaleStart() const { return parts() * partStride(); }
   int64_t stageBytes() const { return llvm::alignTo(scaleStart() + tileRows * scaleBytes(), 128); }
   /// What bulk copies bring.
   int64_t loadedBytes() const { return tileRows * (codeBytes() + (mxfp4 && scaleRows() > 0 ? scaleBytes() : 0)); }
@@ -82,7 +89,9 @@ struct StreamShape {
   int64_t matrixRows() const { return gated ? tileRows / 2 : tileRows; }
   int64_t tilesPerPass() const { return features / matrixRows(); }
 
-  int64_t inputBytes() const { return chunks * steps() * runs() * columns * 4 * laneBytes; }
+  /// Columns that rows of x take.
+  int64_t usedColumns() const { return rowsPerPass * terms; }
+  int64_t inputBytes() const { return chunks * steps() * runs() * usedColumns() * 4 * laneBytes; }
   int64_t inputStart() const { return stages * stageBytes(); }
   int64_t sumStart() const { return inputStart() + inputBytes(); }
   int64_t barrierStart() const { return sumStart() + groups * sumStages * sumBytes; }
@@ -92,7 +101,7 @@ struct StreamShape {
   int64_t arrivals() const { return stages + 2 * chunks + 1; }
   int64_t arrivalStart() const { return barrierStart() + Ring::barrierBytes(stages); }
   int64_t sumBarrierStart() const { return arrivalStart() + Ring::barrierBytes(arrivals()); }
-  int64_t scheduleStart() const { return sumBarrierStart() + Ring::barrierBytes(groups * sumStages); }
+  int64_t scheduleStart() const { return sumBarrierStart() + 8 * groups * sumStages; }
   int64_t sharedBytes() const {
     return scheduleStart() + (experts > 0 ? ExpertSchedule::sharedBytes(experts) : 0);
   }
@@ -124,10 +133,22 @@ std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const G
       if (++shape.chunks > shape.depth / unit)
         return std::nullopt;
     } while (shape.depth % (shape.chunks * unit) != 0);
-  shape.stages = 0;
-  int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
-  shape.stages = std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(2)));
-  if (room < 0 || shape.stages < 2)
+  // A stage for each group and two that are on their way, even if passes get one row less for that.
+  auto place = [&] {
+    shape.stages = 0;
+    int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
+    shape.stages = room < 0 ? 0 : std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(2)));
+    return shape.stages;
+  };
+  constexpr int64_t wantedStages = groups + 2;
+  if (int64_t most = shape.rowsPerPass; place() < wantedStages && most > 1) {
+    shape.rowsPerPass = most - 1;
+    if (place() < wantedStages) {
+      shape.rowsPerPass = most;
+      place();
+    }
+  }
+  if (shape.stages < 2)
     return std::nullopt;
   return shape;
 }
@@ -151,7 +172,7 @@ class StreamEmitter {
 public:
   StreamEmitter(const GpuBuilder &g, const ExpertProduct &product, const StreamShape &shape)
       : g(g), product(product), shape(shape), ring(g, shape.stages, shape.barrierStart()),
-        arrivals(g, shape.arrivals(), shape.arrivalStart()), sums(g, groups * sumStages, shape.sumBarrierStart()) {
+        arrivals(g, shape.arrivals(), shape.arrivalStart()) {
     if (product.experts > 0)
       schedule.emplace(g, product.offsets, shape.rowsPerPass, shape.scheduleStart());
   }
@@ -164,7 +185,8 @@ public:
     g.ifFirstThread([&] {
       ring.init(/*producers=*/1, groupWarps);
       arrivals.init(/*producers=*/1, 1);
-      sums.init(/*producers=*/groupWarps, 1);
+      for (int64_t place = 0; place < groups * sumStages; ++place)
+        initBarrier(g, sumBarrier(g.i32(place)), 32 * (groupWarps - 1));
       fenceBarriers(g);
     });
     if (schedule) {
@@ -243,11 +265,9 @@ private:
           g.warpBarrier();
           g.ifThen(g.eq(lane, 0), [&] { arriveExpecting(g, bar, g.i32(shape.loadedBytes())); });
           g.warpBarrier();
-          for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
-            copyWeights(weights[matrix], matrix, row, chunk, start, bar);
-            if (shape.mxfp4 && shape.scaleRows() > 0)
-              copyScales(scales[matrix], matrix, row, chunk, start, bar);
-          }
+          copyWeights(weights, row, chunk, start, bar);
+          if (shape.mxfp4 && shape.scaleRows() > 0)
+            copyScales(scales, row, chunk, start, bar);
           position = ring.next(position);
           arrival = arrivals.next(arrival);
         }
@@ -256,14 +276,21 @@ private:
     });
   }
 
-  /// The part of a matrix that is in a stage, a row by each lane.
-  void copyWeights(Value matrixStart, int64_t matrix, Value row, int64_t chunk, Value start, Value bar) {
-    int64_t rows = shape.matrixRows();
-    Value local = g.rem(lane, rows);
-    g.ifThen(g.lt(lane, rows), [&] {
-      Value offset = g.add(g.mul(g.toI64(g.add(row, local)), shape.chunks * shape.codeBytes()), chunk * shape.codeBytes());
-      Value to = g.mul(g.add(local, matrix * rows), shape.rowStride());
-      loadBulk(g, g.advance(start, to, g.i8()), g.advance(matrixStart, offset, g.i8()), g.i32(shape.codeBytes()), bar);
+  /// That of a matrix, by number.
+  Value select(ValueRange matrices, Value number) {
+    return matrices.size() == 1 ? matrices[0] : g.select(g.eq(number, 0), matrices[0], matrices[1]);
+  }
+
+  /// What is in a stage, a part by each lane, or a piece of a row.
+  void copyWeights(ValueRange matrices, Value row, int64_t chunk, Value start, Value bar) {
+    int64_t together = shape.chunks == 1 ? shape.partRows() : 1;
+    g.ifThen(g.lt(lane, tileRows / together), [&] {
+      Value first = g.mul(lane, together), part = g.div(first, shape.partRows());
+      Value matrix = select(matrices, g.div(first, shape.matrixRows()));
+      Value from = g.mul(g.toI64(g.add(row, g.rem(first, shape.matrixRows()))), shape.chunks * shape.codeBytes());
+      Value to = g.add(g.mul(part, shape.partStride()), g.mul(g.rem(first, shape.partRows()), shape.codeBytes()));
+      loadBulk(g, g.advance(start, to, g.i8()), g.advance(matrix, g.add(from, chunk * shape.codeBytes()), g.i8()),
+               g.i32(together * shape.codeBytes()), bar);
     });
   }
 
@@ -277,14 +304,15 @@ private:
     });
   }
 
-  /// Scales of a row, or of eight, by each lane of the second half.
-  void copyScales(Value matrixStart, int64_t matrix, Value row, int64_t chunk, Value start, Value bar) {
-    int64_t rows = shape.matrixRows(), together = shape.scaleRows(), copies = rows / together;
-    Value local = g.mul(g.rem(lane, copies), together);
-    g.ifThen(g.logicalAnd(g.ge(lane, 16), g.lt(lane, 16 + copies)), [&] {
-      Value offset = g.add(g.mul(g.toI64(g.add(row, local)), shape.chunks * shape.scaleBytes()), chunk * shape.scaleBytes());
-      Value to = g.add(g.mul(g.add(local, matrix * rows), shape.scaleBytes()), shape.scaleStart());
-      loadBulk(g, g.advance(start, to, g.i8()), g.advance(matrixStart, offset, g.i8()),
+  /// Scales of a matrix, or of a row, by each lane of the second half.
+  void copyScales(ValueRange matrices, Value row, int64_t chunk, Value start, Value bar) {
+    int64_t together = shape.scaleRows();
+    Value first = g.mul(g.rem(lane, tileRows), together);
+    g.ifThen(g.logicalAnd(g.ge(lane, 16), g.lt(first, tileRows)), [&] {
+      Value matrix = select(matrices, g.div(first, shape.matrixRows()));
+      Value from = g.mul(g.toI64(g.add(row, g.rem(first, shape.matrixRows()))), shape.chunks * shape.scaleBytes());
+      Value to = g.add(g.mul(first, shape.scaleBytes()), shape.scaleStart());
+      loadBulk(g, g.advance(start, to, g.i8()), g.advance(matrix, g.add(from, chunk * shape.scaleBytes()), g.i8()),
                g.i32(together * shape.scaleBytes()), bar);
     });
   }
@@ -293,7 +321,7 @@ private:
 
   /// Where 8 k of a column are: run `run` (of all) of lane `quad`.
   Value inputPlace(Value run, Value column, Value quad) {
-    Value piece = g.add(g.mul(g.add(g.mul(run, columns), column), 4), quad);
+    Value piece = g.add(g.mul(g.add(g.mul(run, shape.usedColumns()), column), 4), quad);
     return g.shared(g.add(g.mul(piece, laneBytes), shape.inputStart()));
   }
 
@@ -346,11 +374,39 @@ private:
 
   //===--- products ---===//
 
+  /// The group's tile after the one at `from`: numbers among the block's tiles, of tiles that the group has done, and
+  /// where the tile's first piece is.
+  struct Turn {
+    Value number, done, stage;
+    RingPosition arrival;
+    Values values() const { return {number, done, stage, arrival.stage, arrival.parity}; }
+    static Turn of(ValueRange values) { return {values[0], values[1], values[2], {values[3], values[4]}}; }
+  };
+
+  /// `stage`, below `stages`, moved on by `count`; `wraps`, if wanted, is whether that goes round an odd number of times.
+  Value moveOn(Value stage, int64_t count, int64_t stages, Value *wraps = nullptr) {
+    if (count % stages == 0 && !wraps)
+      return stage;
+    bool roundsAreOdd = count / stages % 2 != 0;
+    Value next = g.add(stage, count % stages), isPast = g.ge(next, stages);
+    if (wraps)
+      *wraps = roundsAreOdd ? g.logicalNot(isPast) : isPast;
+    return g.select(isPast, g.sub(next, stages), next);
+  }
+  RingPosition moveOn(const RingPosition &position, int64_t count) {
+    if (count == 0)
+      return position;
+    Value wraps, stage = moveOn(position.stage, count, shape.arrivals(), &wraps);
+    return {stage, g.bitXor(position.parity, g.select(wraps, g.i32(1), g.i32(0)))};
+  }
+
   void consume() {
     group = g.div(warp, groupWarps);
     member = g.rem(warp, groupWarps);
-    // The group's next tile among the block's, and how many it has done.
-    forPasses({group, g.i32(0)}, [&](const ExpertPass &pass, Value before, Value, Value endTile, ValueRange carried) {
+    Value first = g.mul(group, shape.chunks);
+    Turn turn{group, g.i32(0), g.rem(first, shape.stages),
+              {g.rem(first, shape.arrivals()), g.rem(g.div(first, shape.arrivals()), 2)}};
+    forPasses(turn.values(), [&](const ExpertPass &pass, Value before, Value, Value endTile, ValueRange carried) {
       // The rows of the pass before are not needed any more.
       g.barrier(consumerBarrier, consumerThreads);
       stageInputs(pass);
@@ -359,31 +415,22 @@ private:
       Value column = g.min(g.div(lane, 4), g.sub(g.mul(pass.count, shape.terms), 1));
       inputs = g.advance(g.shared(shape.inputStart()), g.mul(g.add(g.mul(column, 4), g.rem(lane, 4)), laneBytes), g.i8());
       return g.loop(g.sub(carried[0], before), endTile, g.i32(groups), carried, [&](Value tile, ValueRange carried) {
-        multiplyTile(pass, tile, carried[0], carried[1]);
-        return Values{g.add(carried[0], groups), g.add(carried[1], 1)};
+        Turn turn = Turn::of(carried);
+        multiplyTile(pass, tile, turn);
+        return Turn{g.add(turn.number, groups), g.add(turn.done, 1),
+                    moveOn(turn.stage, groups * shape.chunks, shape.stages), moveOn(turn.arrival, groups * shape.chunks)}
+            .values();
       });
     });
   }
 
-  /// Where number `number` is in a ring.
-  RingPosition place(Value number, int64_t stages) { return {g.rem(number, stages), g.rem(g.div(number, stages), 2)}; }
-
-  /// Tile number `number` of the block, `done` of the group.
-  void multiplyTile(const ExpertPass &pass, Value tile, Value number, Value done) {
+  void multiplyTile(const ExpertPass &pass, Value tile, const Turn &turn) {
     // Two sets of sums, so that instructions need not wait for each other.
     Values partial(8, g.f32(0));
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
-      Value piece = g.add(g.mul(number, shape.chunks), chunk);
-      // Warps take turns in having the first step, where they do not have the same number of steps.
-      Value first = member;
-      if (shape.steps() % groupWarps != 0) {
-        Value turn = g.mul(g.add(g.mul(done, shape.chunks), chunk), shape.steps());
-        first = g.bitAnd(g.sub(member, turn), groupWarps - 1);
-      }
-      arrivals.waitFull(place(piece, shape.arrivals()));
-      Value stage = g.rem(piece, shape.stages), start = stageStart(stage);
-      partial = g.loop(first, g.i32(shape.steps()), g.i32(groupWarps), partial,
-                       [&](Value step, ValueRange partial) { return multiplyStep(start, step, chunk, partial); });
+      arrivals.waitFull(moveOn(turn.arrival, chunk));
+      Value stage = moveOn(turn.stage, chunk, shape.stages);
+      partial = multiplyPiece(stageStart(stage), turn.done, chunk, partial);
       g.warpBarrier();
       g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(stage)); });
     }
@@ -391,16 +438,74 @@ private:
       partial[i] = g.add(partial[i], partial[4 + i]);
     partial.resize(4);
 
-    RingPosition position = place(done, sumStages);
-    position.stage = g.add(g.mul(group, sumStages), position.stage);
-    sums.waitEmpty(position);
-    Value offset = g.add(g.mul(position.stage, sumBytes), g.mul(lane, 16));
+    Value adder = g.rem(turn.done, groupWarps), place = g.add(g.mul(group, sumStages), adder);
+    Value offset = g.add(g.mul(place, sumBytes), g.mul(lane, 16));
     Value slots = g.advance(g.shared(shape.sumStart()), offset, g.i8());
     g.storeRaw(vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.f32()), partial),
                g.advance(slots, g.mul(member, 32 * 16), g.i8()));
-    g.warpBarrier();
-    g.ifThen(g.eq(lane, 0), [&] { arrive(g, sums.full(position.stage)); });
-    g.ifThen(g.eq(g.rem(done, groupWarps), member), [&] { finishTile(pass, tile, position, slots); });
+    g.ifThenElse(
+        g.eq(adder, member),
+        [&] {
+          finishTile(pass, tile, turn.done, place, slots);
+          return Values();
+        },
+        [&] { // all lanes, because all have stored
+          arrive(g, sumBarrier(place));
+          return Values();
+        });
+  }
+
+  /// partial + the products of the warp's steps of a piece.
+  Values multiplyPiece(Value start, Value done, int64_t chunk, const Values &partial) {
+    Values all;
+    if (shape.steps() % groupWarps == 0) {
+      int64_t each = shape.steps() / groupWarps, together = std::min(each, mostUnrolled), rounds = each / together;
+      auto multiply = [&](Value step, int64_t count, ValueRange all) {
+        Values next(all);
+        for (int64_t i = 0; i < count; ++i) {
+          // Keeps ptxas from loading for more steps at once than there are registers for.
+          if (i > 0 && i % 2 == 0)
+            g.warpBarrier();
+          next = multiplyStep(start, g.add(step, i * groupWarps), chunk, next);
+        }
+        return next;
+      };
+      all = startPiece(partial);
+      if (rounds == 1)
+        all = multiply(member, together, all);
+      else
+        all = g.loop(member, g.i32(rounds * together * groupWarps), g.i32(together * groupWarps), all,
+                     [&](Value step, ValueRange all) { return multiply(step, together, all); });
+      all = multiply(g.add(member, rounds * together * groupWarps), each % together, all);
+      return endPiece(all, [&] { return repeatPiece(start, member, chunk, partial); });
+    }
+    // Warps take turns in having the first step, where they do not have the same number of steps.
+    Value first = member;
+    if (shape.steps() % groupWarps != 0) {
+      Value turn = g.mul(g.add(g.mul(done, shape.chunks), chunk), shape.steps());
+      first = g.bitAnd(g.sub(member, turn), groupWarps - 1);
+    }
+    all = g.loop(first, g.i32(shape.steps()), g.i32(groupWarps), startPiece(partial),
+                 [&](Value step, ValueRange all) { return multiplyStep(start, step, chunk, all); });
+    return endPiece(all, [&] { return repeatPiece(start, first, chunk, partial); });
+  }
+
+  /// With the sums goes the largest scale: products with larger ones than those of one factor are thrown away, and done again.
+  Values startPiece(const Values &partial) {
+    Values all(partial);
+    if (shape.mxfp4)
+      all.push_back(g.i32(0));
+    return all;
+  }
+  Values endPiece(Values all, function_ref<Values()> repeat) {
+    if (!shape.mxfp4)
+      return all;
+    Value isPlain = g.eq(g.ballot(g.gt(all.pop_back_val(), maxPlainScale)), 0);
+    return g.ifThenElse(isPlain, [&] { return all; }, repeat);
+  }
+  Values repeatPiece(Value start, Value first, int64_t chunk, const Values &partial) {
+    return g.loop(first, g.i32(shape.steps()), g.i32(groupWarps), partial,
+                  [&](Value step, ValueRange partial) { return multiplyStep(start, step, chunk, partial); });
   }
 
   /// Number of the 16 bytes of a row that the lane has in a step: of a group of 32 weights, or of 8. Past the end of k,
@@ -411,8 +516,11 @@ private:
     return isWhole ? piece : g.min(piece, shape.codeBytes() / laneBytes - 1);
   }
 
-  /// Row of the tile: the lane has two, 8 apart.
-  Value getRow(int64_t half) { return g.add(g.div(lane, 4), 8 * half); }
+  /// The lane has two rows of the tile: of all parts, or of one. Neighbouring rows of mma.sync are in the two parts of a
+  /// matrix.
+  Value getPart(int64_t half) { return g.add(g.rem(g.div(lane, 4), 2), shape.gated ? 2 * half : 0); }
+  Value getRowOfPart(int64_t half) { return g.add(g.div(lane, 8), shape.gated ? 0 : 4 * half); }
+  Value getRow(int64_t half) { return g.add(g.mul(getPart(half), shape.partRows()), getRowOfPart(half)); }
 
   Values loadWords(Value pointer) {
     Value four = g.loadRaw(pointer, g.vectorOf(4, g.i32()));
@@ -422,12 +530,16 @@ private:
     return words;
   }
 
-  /// partial + the products of a step.
-  Values multiplyStep(Value start, Value step, int64_t chunk, ValueRange partial) {
+  /// The products of a step are added to the sums. MXFP4: if the largest scale so far is behind the sums, for scales of one
+  /// factor; else for all.
+  Values multiplyStep(Value start, Value step, int64_t chunk, ValueRange all) {
+    ValueRange partial = all.take_front(8);
+    bool isPlain = all.size() > partial.size();
     Value piece = getPiece(step), scales[2];
     Values words[2];
     for (int64_t half = 0; half < 2; ++half) {
-      Value at = g.add(g.mul(getRow(half), shape.rowStride()), g.mul(piece, laneBytes));
+      Value at = g.add(g.mul(getPart(half), shape.partStride()), g.mul(getRowOfPart(half), shape.codeBytes()));
+      at = g.add(at, g.mul(piece, laneBytes));
       words[half] = loadWords(g.advance(start, at, g.i8()));
       if (!shape.mxfp4)
         continue;
@@ -435,43 +547,33 @@ private:
       scales[half] = g.zeroExtend(g.loadRaw(g.advance(start, at, g.i8()), g.i8()), g.i32());
     }
     Value run = g.add(g.mul(step, shape.runs()), chunk * shape.steps() * shape.runs());
-    Value input = g.advance(inputs, g.mul(run, columns * 4 * laneBytes), g.i8());
+    Value input = g.advance(inputs, g.mul(run, shape.usedColumns() * 4 * laneBytes), g.i8());
     bool fromZero = shape.terms > 1;
-    Values inits = fromZero ? Values(partial.size(), g.f32(0)) : Values(partial);
-    auto finish = [&](Values next) {
-      if (fromZero)
-        for (auto [value, sum] : llvm::zip_equal(next, partial))
-          value = g.add(sum, value);
-      return next;
-    };
-    if (!shape.mxfp4) {
-      Values x = loadWords(input);
-      return finish(multiplyRun(words[0], words[1], x, inits));
-    }
-    auto multiplyCodes = [&](function_ref<Value(Value pair, int64_t half)> scale) {
-      Values next(inits);
-      for (int64_t i = 0; i < 4; ++i) {
-        Values x = loadWords(g.advance(input, i * columns * 4 * laneBytes, g.i8())), weights[2];
-        for (int64_t half = 0; half < 2; ++half)
-          for (Value pair : placeCodes(g, words[half][i]))
-            weights[half].push_back(scale(pair, half));
-        next = multiplyRun(weights[0], weights[1], x, next);
+    Values next = fromZero ? Values(partial.size(), g.f32(0)) : Values(partial);
+    for (int64_t i = 0; i < shape.runs(); ++i) {
+      Values x = loadWords(g.advance(input, i * shape.usedColumns() * 4 * laneBytes, g.i8()));
+      if (!shape.mxfp4) {
+        next = multiplyRun(words[0], words[1], x, next);
+        continue;
       }
-      return finish(next);
-    };
-    Value isPlain = g.eq(g.ballot(g.gt(g.max(scales[0], scales[1]), maxPlainScale)), 0);
-    return g.ifThenElse(
-        isPlain,
-        [&] {
-          Value factors[2] = {getPlainFactor(g, scales[0]), getPlainFactor(g, scales[1])};
-          return multiplyCodes([&](Value pair, int64_t half) { return multiplyPairs(g, pair, factors[half]); });
-        },
-        [&] {
-          std::pair<Value, Value> factors[2] = {getFactors(g, scales[0]), getFactors(g, scales[1])};
-          return multiplyCodes([&](Value pair, int64_t half) {
-            return multiplyPairs(g, multiplyPairs(g, pair, factors[half].first), factors[half].second);
-          });
-        });
+      Values weights[2];
+      for (int64_t half = 0; half < 2; ++half)
+        for (Value pair : placeCodes(g, words[half][i])) {
+          if (isPlain) {
+            weights[half].push_back(multiplyPairs(g, pair, getPlainFactor(g, scales[half])));
+          } else {
+            auto [one, other] = getFactors(g, scales[half]);
+            weights[half].push_back(multiplyPairs(g, multiplyPairs(g, pair, one), other));
+          }
+        }
+      next = multiplyRun(weights[0], weights[1], x, next);
+    }
+    if (fromZero)
+      for (auto [value, sum] : llvm::zip_equal(next, partial))
+        value = g.add(sum, value);
+    if (isPlain)
+      next.push_back(g.max(all.back(), g.max(scales[0], scales[1])));
+    return next;
   }
 
   /// Two products of 16 k: four pairs of each lane for its two rows and its column.
@@ -487,8 +589,11 @@ private:
 
   //===--- results ---===//
 
+  /// The place's sums are complete.
+  Value sumBarrier(Value place) { return g.advance(g.shared(shape.sumBarrierStart()), place, g.i64()); }
+
   /// Adds the warps' sums of a tile and stores what comes out. By one warp.
-  void finishTile(const ExpertPass &pass, Value tile, const RingPosition &position, Value slots) {
+  void finishTile(const ExpertPass &pass, Value tile, Value done, Value place, Value slots) {
     // The places of this lane's results, while others may still be at work.
     int64_t rows = shape.matrixRows(), results = rows * shape.rowsPerPass / 32;
     Value local = g.rem(lane, rows);
@@ -504,7 +609,7 @@ private:
       at.push_back(g.add(g.mul(tile, rows), local));
       stored.push_back({g.mul(known, shape.terms), isStored, g.element(product.out, at)});
     }
-    sums.waitFull(position);
+    waitBarrier(g, sumBarrier(place), g.rem(g.div(done, sumStages), 2));
     Values sum;
     for (int64_t w = 0; w < groupWarps; ++w) {
       Values part = g.loadFloats(g.advance(slots, w * 32 * 16, g.i8()), g.f32(), 4);
@@ -513,7 +618,7 @@ private:
     }
     g.warpBarrier();
     // As a matrix [16][8] in the place of the first warp's sums.
-    Value matrix = g.advance(g.shared(shape.sumStart()), g.mul(position.stage, sumBytes), g.i8());
+    Value matrix = g.advance(g.shared(shape.sumStart()), g.mul(place, sumBytes), g.i8());
     auto element = [&](Value row, Value column) { return g.advance(matrix, g.add(g.mul(row, columns), column), g.f32()); };
     for (int64_t half = 0; half < 2; ++half) {
       Value pair = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(2, g.f32()),
@@ -540,15 +645,13 @@ private:
         g.storeFloats(stored, result.pointer, type);
       });
     }
-    g.warpBarrier();
-    g.ifThen(g.eq(lane, 0), [&] { arrive(g, sums.empty(position.stage)); });
   }
 
   const GpuBuilder &g;
   const ExpertProduct &product;
   StreamShape shape;
-  /// Of the stages, whether they are empty; of pieces, whether they have arrived; of the sums of all groups.
-  Ring ring, arrivals, sums;
+  /// Of the stages, whether they are empty; of pieces, whether they have arrived.
+  Ring ring, arrivals;
   std::optional<ExpertSchedule> schedule;
   Value lane, warp, passes, tilesPerPass, begin, end, firstPass, lastPass;
   /// The warp's group, and which of it the warp is; the lane's first run of x.

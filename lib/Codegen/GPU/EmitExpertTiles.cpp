@@ -157,7 +157,7 @@ public:
     product.prefetchTables(g);
     Value group = g.shuffleFrom(g.div(g.threadId(), groupThreads), g.i32(0));
     g.ifFirstThread([&] {
-      ring.init(/*producers=*/1, /*consumers=*/4 * consumers);
+      ring.init(/*producers=*/32, /*consumers=*/4 * consumers * readers());
       fenceBarriers(g);
     });
     if (schedule) {
@@ -240,8 +240,7 @@ private:
         commitCopies(g);
         waitCopies(g, 0);
         fenceAsync(g);
-        g.warpBarrier();
-        g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.full(position.stage)); });
+        arrive(g, ring.full(position.stage));
       });
     });
   }
@@ -377,6 +376,16 @@ private:
     g.barrier(id, groupThreads);
   }
 
+  /// What arrives of a consumer's warp when it has read a stage: all lanes where they read codes with loads of their own,
+  /// one where only wgmma reads.
+  int64_t readers() const { return shape.mxfp4 ? 32 : 1; }
+  void release(Value stage) {
+    if (shape.mxfp4)
+      return arrive(g, ring.empty(stage));
+    g.warpBarrier();
+    g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(stage)); });
+  }
+
   /// The consumer's features from `feature` on.
   void multiplyTile(const ExpertPass &pass, Value feature, Value round, int64_t width) {
     int64_t count = width / 2, all = shape.parts * count;
@@ -427,8 +436,7 @@ private:
               kept.append(fragment);
           wgmmaCommit(g);
           next = wgmmaWait(g, 0, next, kept);
-          g.warpBarrier();
-          g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(position.stage)); });
+          release(position.stage);
           if (shape.terms > 1)
             for (auto [value, sum] : llvm::zip_equal(next, sums))
               value = g.add(sum, value);

@@ -7,7 +7,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // MXFP4 experts with a gated unit: whole rows of weights by bulk copies, codes in words of 16 bytes, one multiplication per
 // pair of weights (two where a scale is large).
 // CONFIG-LABEL: @gated
-// CONFIG: strategy = "stream", grid = [132], threads = 416, shared_bytes = 23
+// CONFIG: strategy = "stream", grid = [132], threads = 416, shared_bytes = 22
 // CHECK-LABEL: .entry gated(
 // CHECK: .maxntid 416
 // CHECK-DAG: ld.shared.v4.b32
@@ -55,16 +55,19 @@ func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s:
   return %0 : tensor<?x12288xf32>
 }
 
-// Scales of neither a row nor of eight are multiples of 16 bytes: they are copied by threads.
+// Scales of eight rows are no multiple of 16 bytes: they are copied by threads.
 // CONFIG-LABEL: @narrow
 // CONFIG: strategy = "stream"
 // CHECK-LABEL: .entry narrow(
 // CHECK-DAG: ld.global.nc.b8
 // CHECK-DAG: mma.sync
 // ASM: // narrow: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
-func.func private @narrow(%x: tensor<?x96xf32>, %w: tensor<16x48xi8>, %s: tensor<16x3xi8>, %y: tensor<?x16xf32>) -> tensor<?x16xf32>
-    attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
-  %0 = k3.mx.contract ins(%x, %w, %s : tensor<?x96xf32>, tensor<16x48xi8>, tensor<16x3xi8>) outs(%y : tensor<?x16xf32>) -> tensor<?x16xf32>
-  return %0 : tensor<?x16xf32>
+func.func private @narrow(%x: tensor<?x96xf32>, %o: tensor<5xi32>, %p: tensor<?x2xi32>, %w: tensor<4x16x48xi8> {k3.expert_group},
+    %s: tensor<4x16x3xi8> {k3.expert_group}, %u: tensor<4x16x48xi8> {k3.expert_group}, %us: tensor<4x16x3xi8> {k3.expert_group},
+    %y: tensor<?x2x16xf32>) -> tensor<?x2x16xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0 = k3.latent_moe.grouped_contract ins(%x, %o, %p, %w : tensor<?x96xf32>, tensor<5xi32>, tensor<?x2xi32>, tensor<4x16x48xi8>)
+      scale(%s : tensor<4x16x3xi8>) up_weight(%u : tensor<4x16x48xi8>) up_scale(%us : tensor<4x16x3xi8>)
+      outs(%y : tensor<?x2x16xf32>) {activation = #k3.activation<swiglu>} -> tensor<?x2x16xf32>
+  return %0 : tensor<?x2x16xf32>
 }
 }
