@@ -188,7 +188,7 @@ static void from_json(const json &j, Argument &argument) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMap, argument, box, swizzle)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, op, strategy, entry, cubin, threads, dynamicSharedBytes, cluster, tensorMaps,
-                                   registers, staticSharedBytes, spillBytes, stackBytes)
+                                   registers, staticSharedBytes, spillBytes, stackBytes, startsEarly)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, kernel, grid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tolerance, ofLargest, ofOwn, absolute)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, step, mask, tolerance)

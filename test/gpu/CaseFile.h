@@ -58,6 +58,8 @@ struct Kernel {
   std::uint32_t threads = 0, dynamicSharedBytes = 0, cluster = 1;
   std::vector<TensorMap> tensorMaps;
   std::uint32_t registers = 0, staticSharedBytes = 0, spillBytes = 0, stackBytes = 0;
+  /// It waits for the kernel in front of it by itself.
+  bool startsEarly = false;
 };
 
 /// One of several kernels that must all do what the case expects.

@@ -23,6 +23,7 @@ struct LaunchAttribute {
     struct {
       std::uint32_t x, y, z;
     } cluster;
+    int early;
   };
 };
 struct LaunchConfig {
@@ -41,6 +42,7 @@ enum : int {
   functionDynamicShared = 8,
   functionLargeClusters = 14,
   launchCluster = 4,
+  launchEarly = 6,
   captureThreadLocal = 1,
 };
 /// Errors from which a context does not recover; what comes after reports them again.
@@ -196,9 +198,16 @@ public:
       parameters.push_back(&value);
     for (EncodedMap &map : maps)
       parameters.push_back(&map);
-    LaunchAttribute cluster{};
-    cluster.id = launchCluster;
-    cluster.cluster = {launch.cluster, 1, 1};
+    LaunchAttribute attributes[2]{};
+    std::uint32_t count = 0;
+    if (launch.cluster > 1) {
+      attributes[count].id = launchCluster;
+      attributes[count++].cluster = {launch.cluster, 1, 1};
+    }
+    if (launch.early) {
+      attributes[count].id = launchEarly;
+      attributes[count++].early = 1;
+    }
     LaunchConfig config{launch.grid[0],
                         launch.grid[1],
                         launch.grid[2],
@@ -207,8 +216,8 @@ public:
                         1,
                         launch.dynamicSharedBytes,
                         stream,
-                        &cluster,
-                        launch.cluster > 1 ? 1u : 0u};
+                        attributes,
+                        count};
     check(d.launchKernelEx(&config, reinterpret_cast<Handle>(launch.function), parameters.data(), nullptr),
           "launching the kernel");
   }

@@ -36,6 +36,7 @@ public:
     Function function = 0;
     std::array<std::uint32_t, 3> grid{1, 1, 1};
     std::uint32_t threads = 0, dynamicSharedBytes = 0, cluster = 1;
+    bool early = false;                    ///< may begin before the launch in front has ended
     std::vector<std::uint64_t> parameters; ///< addresses, then scalars
     std::vector<Map> maps;                 ///< parameters after those
   };

@@ -50,6 +50,12 @@ public:
     return result;
   }
 
+  /// The run of a case that is not checked.
+  Gpu::Launch prepare() {
+    placement.initialize(false);
+    return makeLaunch(placement);
+  }
+
 private:
   template <typename... Parts> void fail(const Parts &...parts) {
     std::ostringstream line;
@@ -203,6 +209,12 @@ private:
         launches.push_back(launches[i % n]);
     constexpr int samples = 15;
     result.seconds = gpu.time(launches, samples);
+    if (set.kernels[variant.kernel].startsEarly) {
+      std::vector<Gpu::Launch> early = launches;
+      for (std::size_t i = 1; i < early.size(); ++i)
+        early[i].early = true;
+      result.earlySeconds = gpu.time(early, samples);
+    }
     std::vector<Gpu::Product> products;
     for (const Gpu::Launch &launch : launches)
       if (std::optional<Gpu::Product> product = asProduct(launch))
@@ -245,6 +257,25 @@ Gpu::Function Player::load(std::uint32_t kernel) {
     known = functions.emplace(kernel, gpu.load(k, set.at(k.cubin), k.cubin.length)).first;
   }
   return known->second;
+}
+
+Player::RoundTime Player::timeRound(const std::vector<std::pair<const Case *, const Variant *>> &round) {
+  constexpr int rounds = 4, samples = 15;
+  std::vector<std::unique_ptr<Play>> plays;
+  std::vector<Gpu::Launch> launches;
+  for (const auto &[c, variant] : round) {
+    plays.push_back(std::make_unique<Play>(gpu, set, *c, *variant, load(variant->kernel), options));
+    launches.push_back(plays.back()->prepare());
+  }
+  for (std::size_t i = 0; i < (rounds - 1) * round.size(); ++i)
+    launches.push_back(launches[i]);
+  RoundTime time;
+  auto perRound = static_cast<double>(round.size());
+  time.seconds = gpu.time(launches, samples) * perRound;
+  for (std::size_t i = 1; i < launches.size(); ++i)
+    launches[i].early = set.kernels[round[i % round.size()].second->kernel].startsEarly;
+  time.earlySeconds = gpu.time(launches, samples) * perRound;
+  return time;
 }
 
 PlayResult Player::play(const Case &c, const Variant &variant) {

@@ -31,6 +31,8 @@ struct PlayResult {
   double relativeError = 0;          ///< largest error by the largest magnitude expected
   int repeats = 0;
   double seconds = 0; ///< median; 0 = not timed
+  /// The same where each run may begin before the one in front has ended; 0 = the kernel cannot.
+  double earlySeconds = 0;
   /// The same product by the vendor's library; 0 = it is no such product, or there is no library.
   double librarySeconds = 0;
 };
@@ -40,6 +42,12 @@ class Player {
 public:
   Player(Gpu &gpu, const CaseSet &set, PlayOptions options) : gpu(gpu), set(set), options(options) {}
   PlayResult play(const Case &c, const Variant &variant);
+  /// Kernels as they follow each other in a model: seconds of one after the other, and where each may begin before the one
+  /// in front has ended.
+  struct RoundTime {
+    double seconds = 0, earlySeconds = 0;
+  };
+  RoundTime timeRound(const std::vector<std::pair<const Case *, const Variant *>> &round);
 
 private:
   Gpu::Function load(std::uint32_t kernel);

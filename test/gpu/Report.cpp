@@ -42,6 +42,8 @@ json k3::gpu::describe(const Case &c, const Kernel &kernel, const Variant &varia
     j["peak"] = c.peak;
     j["gb_per_s"] = c.trafficBytes / result.seconds * 1e-9;
     j["tflop_per_s"] = c.operations / result.seconds * 1e-12;
+    if (result.earlySeconds > 0)
+      j["early_us"] = result.earlySeconds * 1e6;
     if (result.librarySeconds > 0) {
       j["library_us"] = result.librarySeconds * 1e6;
       j["of_library"] = result.librarySeconds / result.seconds;
@@ -91,6 +93,11 @@ void k3::gpu::printSummary(const json &report) {
                   result.at("gb_per_s").get<double>(), result.at("tflop_per_s").get<double>());
       if (result.at("fraction").is_number())
         std::printf(" %5.1f%% of the limit", result.at("fraction").get<double>() * 100);
+      if (result.contains("early_us"))
+        std::printf(" (%.2f us, %.1f%% overlapping)", result.at("early_us").get<double>(),
+                    result.at("fraction").is_number()
+                        ? result.at("fraction").get<double>() * 100 * result.at("us").get<double>() / result.at("early_us").get<double>()
+                        : 0.0);
       if (result.contains("of_library"))
         std::printf(" %5.1f%% of cuBLAS (%.2f us)", result.at("of_library").get<double>() * 100,
                     result.at("library_us").get<double>());

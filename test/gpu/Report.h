@@ -11,7 +11,7 @@ namespace k3::gpu {
 
 /// One result: `test`, `op`, `strategy`, `arguments`, `grid`, `pass`, `failures`, `worst`, `relative_error`, `repeats`;
 /// of the kernel `registers`, `spill_bytes`, `shared_bytes`; where timed `us`, `bytes`, `operations`, `peak`,
-/// `gb_per_s`, `tflop_per_s`, and where cuBLAS makes the same product `library_us`, `of_library` (its time by ours).
+/// `gb_per_s`, `tflop_per_s`, `early_us` of runs that overlap at their ends, and where cuBLAS makes the same product `library_us`, `of_library` (its time by ours).
 nlohmann::json describe(const Case &c, const Kernel &kernel, const Variant &variant, const PlayResult &result);
 
 /// `device`, `passed`, `failed`, `limits`, `cases`. The limits are what the tests named Limits.* reached in this run;

@@ -21,6 +21,7 @@
 #include <iostream>
 #include <poll.h>
 #include <random>
+#include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,7 @@ Runs the kernels of case files on a GPU and checks their results.
   --device=N          CUDA device (0)
   --repeats=N         runs that must agree to the last bit (50)
   --no-measure        take no times
+  --round=TEXT,...    only take the time of a round of the first tests whose names contain these, one after the other
   --exact-memory      every argument in memory of its own, of exactly its size, one run: for a memory checker
   --in-process        no child process
   --case-seconds=N    longest time for one case (60)
@@ -46,7 +48,7 @@ Exit code: 0 all passed, 1 something failed, 2 the arguments or files are wrong.
 )";
 
 struct Options {
-  std::vector<std::string> files, filters;
+  std::vector<std::string> files, filters, round;
   std::string report;
   int device = 0, caseSeconds = 60, seconds = 0;
   bool inProcess = false, list = false;
@@ -90,7 +92,13 @@ Options parse(int argc, char **argv) {
       options.play.measure = false;
     else if (argument == "--exact-memory")
       options.play.exactMemory = true;
-    else if (argument == "--in-process")
+    else if (argument == "--round") {
+      std::istringstream texts(value);
+      for (std::string text; std::getline(texts, text, ',');)
+        options.round.push_back(text);
+      if (options.round.empty())
+        refuse("--round takes parts of names");
+    } else if (argument == "--in-process")
       options.inProcess = true;
     else if (argument == "--list")
       options.list = true;
@@ -134,6 +142,8 @@ public:
         std::printf("%s %s\n", caseOf(task).test.c_str(), kernelOf(task).strategy.c_str());
       return 0;
     }
+    if (!options.round.empty())
+      return timeRound();
     if (options.inProcess) {
       play(0, [&](const json &message) { take(message); });
     } else {
@@ -165,6 +175,34 @@ private:
   const Case &caseOf(const Task &task) const { return sets[task.set].cases[task.number]; }
   const Kernel &kernelOf(const Task &task) const {
     return sets[task.set].kernels[caseOf(task).variants[task.variant].kernel];
+  }
+
+  /// The tests of a round are in one file.
+  int timeRound() {
+    std::vector<std::pair<const Case *, const Variant *>> round;
+    std::size_t set = 0;
+    double bytes = 0;
+    std::string names;
+    for (const std::string &text : options.round) {
+      auto found = std::find_if(tasks.begin(), tasks.end(), [&](const Task &task) {
+        return caseOf(task).test.find(text) != std::string::npos && (round.empty() || task.set == set);
+      });
+      if (found == tasks.end())
+        refuse("no test has '" + text + "' in its name");
+      set = found->set;
+      round.emplace_back(&caseOf(*found), &caseOf(*found).variants[found->variant]);
+      bytes += caseOf(*found).trafficBytes;
+      names += " " + caseOf(*found).test;
+    }
+    try {
+      std::unique_ptr<Gpu> gpu = openCuda(options.device);
+      Player::RoundTime time = Player(*gpu, sets[set], options.play).timeRound(round);
+      std::printf("round of%s: %.2f us, %.1f GB/s; overlapping %.2f us, %.1f GB/s\n", names.c_str(), time.seconds * 1e6,
+                  bytes / time.seconds * 1e-9, time.earlySeconds * 1e6, bytes / time.earlySeconds * 1e-9);
+    } catch (const GpuError &e) {
+      refuse(e.what());
+    }
+    return 0;
   }
 
   /// Plays tasks from `first` on until the device is lost; says what happens through `tell`.

@@ -6,6 +6,7 @@
 #include "lib/Codegen/Artifact/Passes.h"
 #include "lib/Codegen/CPU/CPUPipeline.h"
 #include "lib/Codegen/GPU/GPUPipeline.h"
+#include "lib/Transforms/Program/Dispatches.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 
@@ -64,6 +65,8 @@ static FailureOr<SmallVector<char>> compileForGpu(ModuleOp code, ArrayRef<ExecKe
                                          getSharedBytes(code, kernel.getSymName()), launch.getCluster(),
                                          launch.getTensorMaps(), resources.registers, resources.staticSharedBytes,
                                          resources.spillBytes, resources.stackBytes));
+    if (startsEarly(code, kernel.getSymName()))
+      kernel->setAttr(kStartsEarlyAttr, UnitAttr::get(code.getContext()));
   }
   return std::move(cubin->bytes);
 }

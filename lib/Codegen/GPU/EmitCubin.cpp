@@ -15,6 +15,11 @@ int64_t k3::getSharedBytes(ModuleOp kernels, StringRef kernel) {
   return bytes ? bytes.getInt() : 0;
 }
 
+bool k3::startsEarly(ModuleOp kernels, StringRef kernel) {
+  Operation *func = kernels.lookupSymbol(kernel);
+  return func && func->hasAttr(startsEarlyAttrName);
+}
+
 /// An emitter's kernel keeps its registers and its tensor cores busy, or it does not compile. Nobody can be asked to
 /// look at a generic one.
 static LogicalResult checkResources(ModuleOp kernels, StringRef name, const KernelResources &resources) {

@@ -35,6 +35,10 @@ struct EmitEntryPoints : k3::impl::K3GpuEmitEntryPointsBase<EmitEntryPoints> {
     for (auto func : getOperation().getOps<func::FuncOp>()) {
       if (!isKernel(func))
         continue;
+      if (!func->hasAttr(startsEarlyAttrName)) {
+        OpBuilder b = OpBuilder::atBlockBegin(&func.getBody().front());
+        GpuBuilder::waitForPrevious(b, func);
+      }
       if (failed(makeArgumentsBare(func, {sharedMemoryAttrName, tensorMapAttrName})))
         return signalPassFailure();
       for (BlockArgument argument : func.getArguments()) {

@@ -189,6 +189,7 @@ public:
         initBarrier(g, sumBarrier(g.i32(place)), 32 * (groupWarps - 1));
       fenceBarriers(g);
     });
+    g.waitForPrevious();
     if (schedule) {
       schedule->build();
       passes = schedule->total();

@@ -160,6 +160,7 @@ public:
       ring.init(/*producers=*/32, /*consumers=*/4 * consumers * readers());
       fenceBarriers(g);
     });
+    g.waitForPrevious();
     if (schedule) {
       schedule->build();
       passes = schedule->total();

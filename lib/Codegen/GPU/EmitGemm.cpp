@@ -179,6 +179,7 @@ public:
       ring.init(/*producers=*/1, shape.xIsF32 ? 4 * consumers : consumers);
       fenceBarriers(g);
     });
+    g.waitForPrevious();
     g.barrier();
     g.ifThenElse(
         g.eq(group, 0),

@@ -57,6 +57,42 @@ static void renameGlobals(llvm::Module &module, StringRef kernel) {
       global.setName(kernel + "_" + (global.hasName() ? global.getName() : "data"));
 }
 
+/// The optimizer may know which memory a kernel only reads and that its arguments do not overlap. Where instructions are
+/// chosen and ordered, what counts is that memory may be written until the kernel in front has ended: loads that are marked
+/// as invariant, or go through arguments that nothing else overlaps, would become ld.global.nc, which is for memory that
+/// nobody writes while the kernel is there.
+static void dropInvariance(llvm::Module &module) {
+  for (llvm::Function &function : module)
+    for (llvm::Argument &argument : function.args())
+      argument.removeAttr(llvm::Attribute::NoAlias);
+  for (llvm::Function &function : module)
+    for (llvm::BasicBlock &block : function)
+      for (llvm::Instruction &instruction : block)
+        instruction.setMetadata(llvm::LLVMContext::MD_invariant_load, nullptr);
+}
+
+/// Whether a kernel waits, and nothing that touches global memory stands before that in its text: the wait is in the block
+/// of code that all others come after.
+static bool waitsFirst(StringRef text) {
+  auto touchesMemory = [](StringRef instruction) {
+    if (instruction.starts_with("cp."))
+      return !instruction.contains(".prefetch");
+    bool isAccess = llvm::any_of(ArrayRef<StringRef>{"ld.", "st.", "atom.", "red."},
+                                 [&](StringRef name) { return instruction.starts_with(name); });
+    return isAccess && !instruction.contains(".shared") && !instruction.contains(".param");
+  };
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    StringRef instruction = line.trim();
+    if (instruction.starts_with("griddepcontrol.wait"))
+      return true;
+    if (touchesMemory(instruction))
+      return false;
+    text = rest;
+  }
+  return false;
+}
+
 /// PTX of a module with one kernel.
 static FailureOr<std::string> compileKernel(ModuleOp kernel, const GpuTarget &target) {
   llvm::LLVMContext context;
@@ -67,6 +103,10 @@ static FailureOr<std::string> compileKernel(ModuleOp kernel, const GpuTarget &ta
   module->setTargetTriple(machine->getTargetTriple());
   module->setDataLayout(machine->createDataLayout());
   optimize(*module, *machine);
+  auto func = *kernel.getOps<LLVM::LLVMFuncOp>().begin();
+  bool startsEarly = func->hasAttr(startsEarlyAttrName);
+  if (startsEarly)
+    dropInvariance(*module);
   renameGlobals(*module, *kernel.getName());
   SmallVector<char, 0> text;
   llvm::raw_svector_ostream stream(text);
@@ -74,7 +114,11 @@ static FailureOr<std::string> compileKernel(ModuleOp kernel, const GpuTarget &ta
   if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
     return kernel.emitError("LLVM cannot emit PTX for this target");
   passes.run(*module);
-  return std::string(text.begin(), text.end());
+  std::string ptx(text.begin(), text.end());
+  if (startsEarly && !waitsFirst(ptx))
+    return func.emitError() << "kernel '" << func.getName() << "' touches memory before the kernel in front has ended",
+           failure();
+  return ptx;
 }
 
 /// One text: the head of the first (version, target, address size) once, the declaration of shared memory once.

@@ -39,6 +39,8 @@ FailureOr<Cubin> emitCubin(ModuleOp kernels, const GpuTarget &target, ArrayRef<S
 
 /// Bytes of dynamic shared memory that a kernel of the `kernels` stage needs.
 int64_t getSharedBytes(ModuleOp kernels, StringRef kernel);
+/// Whether such a kernel waits for the one in front of it, so that it may be launched before that one has ended.
+bool startsEarly(ModuleOp kernels, StringRef kernel);
 
 } // namespace mlir::k3
 

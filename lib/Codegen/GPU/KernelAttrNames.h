@@ -15,6 +15,9 @@ inline constexpr StringRef strategyAttrName = "k3.strategy";
 inline constexpr StringRef threadsAttrName = "k3.threads";
 inline constexpr StringRef sharedBytesAttrName = "k3.shared_bytes";
 inline constexpr StringRef minBlocksAttrName = "k3.min_blocks";
+/// Of a kernel function: it waits for the kernel in front of it (GpuBuilder::waitForPrevious), so that it may be launched
+/// before that one has ended.
+inline constexpr StringRef startsEarlyAttrName = "k3.starts_early";
 
 /// Of arguments: the block's dynamic shared memory (unit), a tensor map (its number in the config). They come behind
 /// the arguments of the kernel ABI; the first is no argument any more in the end.

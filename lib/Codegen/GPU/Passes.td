@@ -77,6 +77,7 @@ def K3GpuEmitEntryPoints : Pass<"k3-gpu-emit-entry-points", "::mlir::ModuleOp"> 
   let summary = "kernels get the parameters of the kernel ABI for GPUs";
   let description = [{
     Bare pointers, 64-bit scalars, tensor maps. Dynamic shared memory becomes the address of one symbol of the module.
+    Kernels that do not wait for the kernel in front of them later do so first of all.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect"];
 }

@@ -23,6 +23,8 @@ inline constexpr llvm::StringLiteral kSourceOpAttr = "k3.source_op";
 /// Of an `exec.kernel`: five integers, what the table Product of the artifact says (runtime/schemas/k3_artifact.fbs), in its
 /// order.
 inline constexpr llvm::StringLiteral kProductAttr = "k3.product";
+/// Unit attribute of an `exec.kernel` for a GPU, known when there is a cubin: Launch.starts_early of the artifact.
+inline constexpr llvm::StringLiteral kStartsEarlyAttr = "k3.starts_early";
 
 /// Functions with `k3.phase`, in module order.
 SmallVector<func::FuncOp> getPhaseFunctions(ModuleOp module);

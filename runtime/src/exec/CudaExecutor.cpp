@@ -239,13 +239,13 @@ bool CudaExecutor::multiply(const Plan &plan, size_t dispatch) {
 //===----------------------------------------------------------------------===//
 
 CudaResult CudaExecutor::launch(Plan &plan, size_t dispatch, CudaStream stream) {
+  bool inTrunk = stream == device.stream(), isBehindKernel = inTrunk && behindKernel;
+  behindKernel &= !inTrunk;
   if (multiply(plan, dispatch))
     return CudaResult::success;
   const DispatchCode &code = plan.program.dispatch(dispatch);
   const schema::Launch &encoded = *code.kernel->launch();
-  CudaLaunchAttribute cluster = {};
-  cluster.id = CudaLaunchAttribute::Id::clusterDimension;
-  cluster.cluster = {encoded.cluster(), 1, 1};
+  CudaLaunchAttribute attributes[2] = {};
   CudaLaunchConfig config = {};
   config.gridX = uint32_t(alignTo(code.grid[0], encoded.cluster()));
   config.gridY = code.grid[1];
@@ -254,12 +254,22 @@ CudaResult CudaExecutor::launch(Plan &plan, size_t dispatch, CudaStream stream) 
   config.blockY = config.blockZ = 1;
   config.dynamicSharedBytes = encoded.dynamic_shared_bytes();
   config.stream = stream;
+  config.attributes = attributes;
   if (encoded.cluster() > 1) {
-    config.attributes = &cluster;
-    config.attributeCount = 1;
+    CudaLaunchAttribute &attribute = attributes[config.attributeCount++];
+    attribute.id = CudaLaunchAttribute::Id::clusterDimension;
+    attribute.cluster = {encoded.cluster(), 1, 1};
   }
-  return device.api().launchKernel(&config, kernels.function(code.ordinal),
-                                   plan.parameters.data() + plan.firstParameter[dispatch], nullptr);
+  bool decodes = plan.program.encoded().phase() == schema::Phase::Decode;
+  if (encoded.starts_early() && decodes && isBehindKernel) {
+    CudaLaunchAttribute &attribute = attributes[config.attributeCount++];
+    attribute.id = CudaLaunchAttribute::Id::programmaticStreamSerialization;
+    attribute.programmaticStreamSerialization = 1;
+  }
+  CudaResult result = device.api().launchKernel(&config, kernels.function(code.ordinal),
+                                                plan.parameters.data() + plan.firstParameter[dispatch], nullptr);
+  behindKernel |= inTrunk && result == CudaResult::success;
+  return result;
 }
 
 /// A launch also reports that something before it has failed; then the whole device is lost, and it is not the kernel's
@@ -278,6 +288,7 @@ Status CudaExecutor::launchGroup(Plan &plan, const GroupCode &group, bool waits)
       return launchFailure(code, result);
     if (!waits)
       continue;
+    behindKernel = false;
     if (CudaResult result = device.api().streamSynchronize(device.stream()); result != CudaResult::success)
       return device.check(result, (kernelText(code) + " failed" + placeText(code)).c_str());
   }
@@ -288,6 +299,7 @@ Status CudaExecutor::run(const Program &program, bool withLogits, RunObserver *o
   if (device.lost())
     return device.reason();
   CudaDevice::Scope scope(device);
+  behindKernel = false;
   Plan &plan = planOf(program);
   bool decodes = program.encoded().phase() == schema::Phase::Decode;
   device.setActivity(decodes ? "the decode program" : "the prefill program");
@@ -309,8 +321,10 @@ Status CudaExecutor::runDirectly(Plan &plan, size_t numGroups, RunObserver *obse
     K3RT_RETURN_IF_ERROR(launchGroup(plan, group, careful || observer));
     if (observer)
       observer->afterGroup(plan.program, group);
-    if (traces())
+    if (traces()) {
       K3RT_RETURN_IF_ERROR(traceGroup(plan.program, group));
+      behindKernel = false;
+    }
   }
   return Status();
 }
@@ -329,6 +343,7 @@ Status CudaExecutor::makeEvents(size_t count) {
 }
 
 CudaResult CudaExecutor::recordTime(size_t event, bool inGraph) {
+  behindKernel = false;
   return device.api().eventRecordWithFlags(events[event], device.stream(), inGraph ? cudaEventRecordExternal : 0);
 }
 
@@ -485,8 +500,10 @@ CudaResult CudaExecutor::captureGroup(Plan &plan, const GroupCode &group, const 
   };
   size_t used = std::min<size_t>(group.numDispatches - 1, branches.size());
   current = &plan.program.dispatch(group.firstDispatch);
-  if (used != 0)
+  if (used != 0) {
+    behindKernel = false;
     note(cuda.eventRecord(fork, trunk));
+  }
   for (size_t i = 0; i < used && result == CudaResult::success; ++i)
     note(cuda.streamWaitEvent(branches[i].stream, fork, 0));
   for (uint32_t d = 0; d < group.numDispatches && result == CudaResult::success; ++d) {
@@ -498,6 +515,7 @@ CudaResult CudaExecutor::captureGroup(Plan &plan, const GroupCode &group, const 
   for (size_t i = 0; i < used; ++i) {
     CudaResult joined = cuda.eventRecord(branches[i].end, branches[i].stream);
     note(joined == CudaResult::success ? cuda.streamWaitEvent(trunk, branches[i].end, 0) : joined);
+    behindKernel = false;
   }
   return result;
 }

@@ -13,6 +13,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK-LABEL: .entry mix(
 // CHECK: .maxntid 448
 // CHECK: .minnctapersm 2
+// CHECK: griddepcontrol.wait
 // CHECK-COUNT-8: cp.async.cg.shared.global
 // CHECK: cp.async.wait_group 1;
 // CHECK: ld.shared.v4.b32
@@ -28,6 +29,7 @@ func.func private @mix(%s: tensor<9x?x7168xf32>, %n: tensor<7168xbf16>, %p: tens
 
 // A row that is not aligned is read directly.
 // CHECK-LABEL: .entry odd(
+// CHECK: griddepcontrol.wait
 // CHECK-NOT: cp.async
 // CHECK: ret;
 func.func private @odd(%s: tensor<9x?x33xf32>, %n: tensor<33xf32>, %p: tensor<1x33xf32>, %i: index, %y: tensor<?x33xf32>) -> tensor<?x33xf32> attributes {k3.kernel} {

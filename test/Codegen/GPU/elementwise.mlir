@@ -11,7 +11,8 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG-LABEL: @glu
 // CONFIG: strategy = "elementwise", grid = [T / 4, n / 1024], threads = 256>
 // CHECK-LABEL: .entry glu(
-// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-8: ld.global.v4.b32
 // CHECK: ex2.approx.ftz.f32
 // CHECK: rcp.approx.ftz.f32
 // CHECK: st.global.v4.b32
@@ -26,8 +27,9 @@ func.func private @glu(%x: tensor<?x6144xf32>, %g: tensor<?x6144xf32>, %y: tenso
 // CONFIG-LABEL: @sigmoid
 // CONFIG: strategy = "elementwise", grid = [T / 1, n / 768], threads = 192>
 // CHECK-LABEL: .entry sigmoid(
-// CHECK-COUNT-2: ld.global.nc.v4.b32
-// CHECK-NOT: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-2: ld.global.v4.b32
+// CHECK-NOT: ld.global.v4.b32
 // CHECK: st.global.v4.b32
 // CHECK: ret;
 func.func private @sigmoid(%x: tensor<?x2304xf32>, %g: tensor<?x2304xf32>, %y: tensor<?x2304xf32>) -> tensor<?x2304xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
@@ -39,6 +41,7 @@ func.func private @sigmoid(%x: tensor<?x2304xf32>, %g: tensor<?x2304xf32>, %y: t
 // CONFIG-LABEL: @narrow
 // CONFIG: strategy = "elementwise", grid = [T / 13], threads = 256>
 // CHECK-LABEL: .entry narrow(
+// CHECK: griddepcontrol.wait
 // CHECK-NOT: v4
 // CHECK: ret;
 func.func private @narrow(%x: tensor<?x19xf32>, %g: tensor<?x19xf32>, %y: tensor<?x19xf32>) -> tensor<?x19xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
@@ -50,8 +53,9 @@ func.func private @narrow(%x: tensor<?x19xf32>, %g: tensor<?x19xf32>, %y: tensor
 // CONFIG-LABEL: @gather
 // CONFIG: strategy = "elementwise", grid = [T / 4, d / 1792], threads = 224>
 // CHECK-LABEL: .entry gather(
-// CHECK: ld.global.nc.b32
-// CHECK: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK: ld.global.b32
+// CHECK: ld.global.v4.b32
 // CHECK-COUNT-2: st.global.v4.b32
 // CHECK: ret;
 func.func private @gather(%i: tensor<?xi32>, %t: tensor<163840x7168xbf16>, %y: tensor<?x7168xf32>) -> tensor<?x7168xf32> attributes {k3.kernel} {
@@ -61,7 +65,8 @@ func.func private @gather(%i: tensor<?xi32>, %t: tensor<163840x7168xbf16>, %y: t
 
 // The stream is written, so it is not read through the cache for constants.
 // CHECK-LABEL: .entry accumulate(
-// CHECK: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK: ld.global.v4.b32
 // CHECK: ld.global.v4.b32
 // CHECK: st.global.v4.b32
 // CHECK: ret;
@@ -73,8 +78,9 @@ func.func private @accumulate(%x: tensor<?x7168xf32>, %i: index, %y: tensor<9x?x
 // CONFIG-LABEL: @combine
 // CONFIG: strategy = "elementwise", grid = [T / 1, n / 896], threads = 224>
 // CHECK-LABEL: .entry combine(
+// CHECK: griddepcontrol.wait
 // CHECK: ld.global.v4.b32
-// CHECK-COUNT-16: ld.global.nc.v4.b32
+// CHECK-COUNT-16: ld.global.v4.b32
 // CHECK: st.global.v4.b32
 // CHECK: ret;
 func.func private @combine(%x: tensor<?x16x3584xf32>, %w: tensor<?x16xf32>, %y: tensor<?x3584xf32>) -> tensor<?x3584xf32> attributes {k3.kernel} {
@@ -86,7 +92,8 @@ func.func private @combine(%x: tensor<?x16x3584xf32>, %w: tensor<?x16xf32>, %y: 
 // CONFIG-LABEL: @gate
 // CONFIG: strategy = "elementwise", grid = [T / 4, H / 8], threads = 256>
 // CHECK-LABEL: .entry gate(
-// CHECK-COUNT-5: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-5: ld.global.v4.b32
 // CHECK: ex2.approx.ftz.f32
 // CHECK: st.global.v4.b32
 // CHECK: ret;

@@ -8,7 +8,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // KERNELS: module @gpu
 // KERNELS: llvm.mlir.global external @k3_shared() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
 // KERNELS: llvm.func @norm(%{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: i64, %{{.*}}: i64)
-// KERNELS-SAME: k3.shared_bytes = 32 : i64, k3.strategy = "row", k3.threads = 256 : i64
+// KERNELS-SAME: k3.shared_bytes = 32 : i64, k3.starts_early, k3.strategy = "row", k3.threads = 256 : i64
 // KERNELS-SAME: nvvm.kernel, nvvm.maxntid = array<i32: 256>
 // KERNELS: k3.exec.kernel @norm in @gpu[0] from "" launch <threads = 256, shared_bytes = 32>
 

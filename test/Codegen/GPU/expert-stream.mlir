@@ -10,6 +10,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG: strategy = "stream", grid = [132], threads = 416, shared_bytes = 22
 // CHECK-LABEL: .entry gated(
 // CHECK: .maxntid 416
+// CHECK: griddepcontrol.wait
 // CHECK-DAG: ld.shared.v4.b32
 // CHECK-DAG: vote.sync.ballot.b32
 // CHECK-DAG: mul.rn.bf16x2
@@ -31,6 +32,7 @@ func.func private @gated(%x: tensor<?x3584xf32>, %o: tensor<897xi32>, %p: tensor
 // CONFIG-LABEL: @floats
 // CONFIG: strategy = "stream"
 // CHECK-LABEL: .entry floats(
+// CHECK: griddepcontrol.wait
 // CHECK-DAG: ld.shared.v4.b32
 // CHECK-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-NOT: .local
@@ -46,6 +48,7 @@ func.func private @floats(%x: tensor<?x8x1024xbf16>, %o: tensor<257xi32>, %p: te
 // CONFIG-LABEL: @matrix
 // CONFIG: strategy = "stream"
 // CHECK-LABEL: .entry matrix(
+// CHECK: griddepcontrol.wait
 // CHECK-DAG: mma.sync
 // ASM: // matrix: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
 func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s: tensor<12288x224xi8>, %y: tensor<?x12288xf32>) -> tensor<?x12288xf32>
@@ -59,7 +62,8 @@ func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s:
 // CONFIG-LABEL: @narrow
 // CONFIG: strategy = "stream"
 // CHECK-LABEL: .entry narrow(
-// CHECK-DAG: ld.global.nc.b8
+// CHECK: griddepcontrol.wait
+// CHECK-DAG: ld.global.b8
 // CHECK-DAG: mma.sync
 // ASM: // narrow: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
 func.func private @narrow(%x: tensor<?x96xf32>, %o: tensor<5xi32>, %p: tensor<?x2xi32>, %w: tensor<4x16x48xi8> {k3.expert_group},

@@ -12,6 +12,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: .maxntid 384
 // CHECK: .minnctapersm 1
 // CHECK: mbarrier.init
+// CHECK: griddepcontrol.wait
 // CHECK-DAG: setmaxnreg.inc.sync.aligned.u32 200
 // CHECK-DAG: setmaxnreg.dec.sync.aligned.u32 104
 // CHECK-DAG: mul.rn.bf16x2
@@ -36,6 +37,7 @@ func.func private @gated(%x: tensor<?x3584xbf16>, %o: tensor<897xi32>, %p: tenso
 // CONFIG-LABEL: @floats
 // CONFIG: strategy = "tiles"
 // CHECK-LABEL: .entry floats(
+// CHECK: griddepcontrol.wait
 // CHECK-DAG: cvt.rn.bf16x2.f32
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}}, %rd{{[0-9]+}}, %rd{{[0-9]+}}, 1, 1, 1, 0, 0;
 // CHECK-NOT: .local
@@ -52,6 +54,7 @@ func.func private @floats(%x: tensor<?x2304xf32>, %o: tensor<257xi32>, %p: tenso
 // CONFIG-LABEL: @matrix
 // CONFIG: strategy = "tiles"
 // CHECK-LABEL: .entry matrix(
+// CHECK: griddepcontrol.wait
 // CHECK: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
 // CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;

@@ -11,6 +11,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: .maxntid 384
 // CHECK: .minnctapersm 1
 // CHECK: mbarrier.init
+// CHECK: griddepcontrol.wait
 // CHECK: setmaxnreg.inc.sync.aligned.u32 232
 // CHECK: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
 // CHECK: wgmma.wait_group.sync.aligned 1
@@ -31,6 +32,7 @@ func.func private @tiles(%x: tensor<?x7168xbf16>, %w: tensor<4096x7168xbf16>, %y
 // CONFIG-LABEL: @rounded
 // CONFIG: tensor_maps = [<0, box = [128, 32], swizzle = 128>, <1, box = [192, 64], swizzle = 128>]
 // CHECK-LABEL: .entry rounded(
+// CHECK: griddepcontrol.wait
 // CHECK: ld.shared.v2.b32
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK: wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd
@@ -49,6 +51,7 @@ func.func private @rounded(%x: tensor<?x2304xf32>, %w: tensor<576x2304xbf16>, %y
 // CONFIG-LABEL: @exact
 // CONFIG: box = [128, 64]
 // CHECK-LABEL: .entry exact(
+// CHECK: griddepcontrol.wait
 // CHECK: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
 // CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK-NOT: wgmma.mma_async
@@ -64,6 +67,7 @@ func.func private @exact(%x: tensor<?x7168xf32>, %w: tensor<896x7168xbf16>, %y: 
 // CONFIG-LABEL: @heads
 // CONFIG: tensor_maps = [<0, box = [128, 1, 64], swizzle = 128>, {{.*}}, <2, box = [16, 64], swizzle = 128>]
 // CHECK-LABEL: .entry heads(
+// CHECK: griddepcontrol.wait
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK: stmatrix.sync.aligned.m8n8.x4.shared.b16
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta

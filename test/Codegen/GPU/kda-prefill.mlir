@@ -10,7 +10,8 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK-LABEL: .entry bounded(
 // CHECK: .maxntid 512
 // CHECK: .minnctapersm 2
-// CHECK-COUNT-12: ld.global.nc.v2.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-12: ld.global.v2.b32
 // CHECK: cp.async.cg.shared.global
 // CHECK: ex2.approx.ftz.f32
 // CHECK: rcp.approx.ftz.f32
@@ -37,6 +38,7 @@ func.func private @bounded(%q: tensor<?x96x128xbf16>, %k: tensor<?x96x128xbf16>,
 // CONFIG-LABEL: @unbounded
 // CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 256, shared_bytes = 114448>
 // CHECK-LABEL: .entry unbounded(
+// CHECK: griddepcontrol.wait
 // CHECK: lg2.approx.ftz.f32
 // CHECK-COUNT-13: bar.sync
 // CHECK-NOT: .local
@@ -55,6 +57,7 @@ func.func private @unbounded(%q: tensor<?x32x128xf32>, %k: tensor<?x32x128xf32>,
 // CONFIG-LABEL: @given
 // CONFIG: strategy = "mma", grid = [H / 1, C / 1], threads = 256
 // CHECK-LABEL: .entry given(
+// CHECK: griddepcontrol.wait
 // CHECK-NOT: lg2.approx
 // CHECK: ret;
 func.func private @given(%q: tensor<?x4x64xbf16>, %k: tensor<?x4x64xbf16>, %v: tensor<?x4x128xbf16>, %g: tensor<?x4x64xf32>, %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>, %qg: tensor<?x4x64x64xbf16>, %w: tensor<?x4x64x64xbf16>, %u: tensor<?x4x64x128xbf16>, %kd: tensor<?x4x64x64xbf16>, %aqk: tensor<?x4x64x64xbf16>, %gl: tensor<?x4x64xf32>)
@@ -72,6 +75,7 @@ func.func private @given(%q: tensor<?x4x64xbf16>, %k: tensor<?x4x64xbf16>, %v: t
 // CONFIG-SAME: <4, box = [64, 64], swizzle = 128>]
 // CHECK-LABEL: .entry scan(
 // CHECK: .param .align 64 .b8 scan_param_{{[0-9]+}}[128]
+// CHECK: griddepcontrol.wait
 // CHECK: mbarrier.init.shared.b64
 // CHECK: fence.mbarrier_init
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd{{[0-9]+}}, 1, -1, 1, 0;
@@ -92,6 +96,7 @@ func.func private @scan(%qg: tensor<?x96x64x128xbf16>, %w: tensor<?x96x64x128xbf
 // CONFIG-LABEL: @scan_to_f32
 // CONFIG: strategy = "wgmma", grid = [V / 64, H / 1, N / 1], threads = 224
 // CHECK-LABEL: .entry scan_to_f32(
+// CHECK: griddepcontrol.wait
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n64k16
 // CHECK-DAG: st.shared.b32
 // CHECK: ret;

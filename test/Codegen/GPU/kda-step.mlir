@@ -11,9 +11,10 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG-LABEL: @conv
 // CONFIG: strategy = "window", grid = [T / 32, C / 512], threads = 128>
 // CHECK-LABEL: .entry conv(
+// CHECK: griddepcontrol.wait
 // CHECK: ld.global.v4.b32
 // CHECK: st.global.v4.b32
-// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK-COUNT-8: ld.global.v4.b32
 // CHECK: st.global.v4.b32
 // CHECK-NOT: .local
 // CHECK: ret;
@@ -32,7 +33,9 @@ func.func private @conv_decode(%x: tensor<?x12288xf32>, %w: tensor<12288x4xbf16>
 // CONFIG-LABEL: @step
 // CONFIG: strategy = "rows", grid = [N / 1, H / 1, V / 32], threads = 128>
 // CHECK-LABEL: .entry step(
-// CHECK-COUNT-8: ld.global.v4.b32
+// CHECK: griddepcontrol.wait
+// Of the state, then of keys, queries and decays.
+// CHECK-COUNT-20: ld.global.v4.b32
 // CHECK-NOT: ld.global.v4.b32
 // CHECK-COUNT-8: st.global.v4.b32
 // CHECK-NOT: st.global.v4.b32
@@ -47,6 +50,7 @@ func.func private @step(%q: tensor<?x96x128xf32>, %k: tensor<?x96x128xf32>, %v: 
 // CONFIG-LABEL: @decode_step
 // CONFIG: strategy = "head", grid = [N / 1, H / 1], threads = 512, shared_bytes = {{[0-9]+}}>
 // CHECK-LABEL: .entry decode_step(
+// CHECK: griddepcontrol.wait
 // CHECK-COUNT-8: ld.global.v4.b32
 // CHECK: bar.sync
 // CHECK-COUNT-8: st.global.v4.b32

@@ -10,7 +10,8 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG-LABEL: @append
 // CONFIG: strategy = "warp", grid = [T / 4], threads = 128>
 // CHECK-LABEL: .entry append(
-// CHECK-COUNT-4: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-4: ld.global.v4.b32
 // CHECK: rsqrt.approx.ftz.f32
 // CHECK: st.global.v2.b32
 // CHECK-NOT: .local

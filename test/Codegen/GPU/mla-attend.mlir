@@ -9,8 +9,9 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG: strategy = "rows", grid = [T / 1, H / 16], threads = 256, shared_bytes = {{[0-9]+}}>
 // CHECK-LABEL: .entry wide(
 // CHECK: .maxntid 256
+// CHECK: griddepcontrol.wait
 // CHECK: mbarrier.init.shared
-// CHECK: ld.global.nc.v4
+// CHECK: ld.global.v4
 // Rows of the cache come in bulk; 36 steps of 16 columns are 9 for each of four warps.
 // CHECK: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
 // CHECK: mbarrier.try_wait.parity
@@ -36,6 +37,7 @@ func.func private @wide(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>,
 // CONFIG-LABEL: @few_heads
 // CONFIG: strategy = "rows", grid = [T / 5, H / 3]
 // CHECK-LABEL: .entry few_heads(
+// CHECK: griddepcontrol.wait
 func.func private @few_heads(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
                              %table: tensor<?x?xi32>, %out: tensor<?x3x64xf32>) -> tensor<?x3x64xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<prefill>} {
@@ -48,6 +50,7 @@ func.func private @few_heads(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16
 // CONFIG-LABEL: @step
 // CONFIG: strategy = "step", grid = [T / 1, H / 3]
 // CHECK-LABEL: .entry step(
+// CHECK: griddepcontrol.wait
 func.func private @step(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
                         %table: tensor<?x?xi32>, %out: tensor<?x3x64xf32>) -> tensor<?x3x64xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
@@ -61,6 +64,7 @@ func.func private @step(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %c
 // CONFIG-LABEL: @rounded
 // CONFIG: strategy = "rows", grid = [T / 1, H / 32]
 // CHECK-LABEL: .entry rounded(
+// CHECK: griddepcontrol.wait
 // CHECK-COUNT-72: mma.sync
 // CHECK: ex2.approx
 // CHECK-COUNT-64: mma.sync
@@ -80,6 +84,7 @@ func.func private @rounded(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf1
 // CONFIG-LABEL: @partial
 // CONFIG: strategy = "runs", grid = [H / 16, R / 1], threads = 256
 // CHECK-LABEL: .entry partial(
+// CHECK: griddepcontrol.wait
 // CHECK: cp.async.bulk
 // CHECK: mma.sync
 // CHECK-NOT: .local
@@ -97,7 +102,8 @@ func.func private @partial(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf1
 // CONFIG-LABEL: @merge
 // CONFIG: strategy = "columns", grid = [N / 1, H / 1, l / 128], threads = 256
 // CHECK-LABEL: .entry merge(
-// CHECK: ld.global.nc.v4
+// CHECK: griddepcontrol.wait
+// CHECK: ld.global.v4
 // CHECK: st.global.v4
 // CHECK-NOT: .local
 // CHECK: ret;

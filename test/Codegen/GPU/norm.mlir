@@ -12,7 +12,8 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG: strategy = "row", grid = [T / 1], threads = 448, shared_bytes = 56>
 // CHECK-LABEL: .entry wide(
 // CHECK: .maxntid 448
-// CHECK-COUNT-4: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-4: ld.global.v4.b32
 // CHECK: shfl.sync.bfly
 // CHECK: bar.sync
 // CHECK: rsqrt.approx.ftz.f32
@@ -29,6 +30,7 @@ func.func private @wide(%x: tensor<?x7168xf32>, %w: tensor<7168xbf16>, %y: tenso
 // CONFIG: strategy = "row", grid = [T / 8], threads = 256>
 // CHECK-LABEL: .entry narrow(
 // CHECK: .maxntid 256
+// CHECK: griddepcontrol.wait
 // CHECK-NOT: bar.sync
 // CHECK: shfl.sync.bfly
 // CHECK: st.global.v4.b32
@@ -40,8 +42,9 @@ func.func private @narrow(%x: tensor<?x48xbf16>, %w: tensor<48xbf16>, %y: tensor
 
 // Rows of a slot of the stream are aligned, wherever the slot is.
 // CHECK-LABEL: .entry slot(
-// CHECK: ld.global.nc.v4.b32
-// CHECK-NOT: ld.global.nc.b32
+// CHECK: griddepcontrol.wait
+// CHECK: ld.global.v4.b32
+// CHECK-NOT: ld.global.b32
 // CHECK: ret;
 func.func private @slot(%s: tensor<9x?x2304xf32>, %w: tensor<2304xbf16>, %i: index, %n: index, %y: tensor<?x2304xf32>) -> tensor<?x2304xf32> attributes {k3.kernel} {
   %x = tensor.extract_slice %s[%i, 0, 0] [1, %n, 2304] [1, 1, 1] : tensor<9x?x2304xf32> to tensor<?x2304xf32>
@@ -51,7 +54,8 @@ func.func private @slot(%s: tensor<9x?x2304xf32>, %w: tensor<2304xbf16>, %i: ind
 
 // Rows of any length, element by element.
 // CHECK-LABEL: .entry odd(
-// CHECK: ld.global.nc.b32
+// CHECK: griddepcontrol.wait
+// CHECK: ld.global.b32
 // CHECK-NOT: v4
 // CHECK: ret;
 func.func private @odd(%x: tensor<?x37xf32>, %w: tensor<37xf32>, %y: tensor<?x37xf32>) -> tensor<?x37xf32> attributes {k3.kernel} {
@@ -63,7 +67,8 @@ func.func private @odd(%x: tensor<?x37xf32>, %w: tensor<37xf32>, %y: tensor<?x37
 // CONFIG-LABEL: @gated
 // CONFIG: strategy = "row", grid = [T / 4, H / 8], threads = 256>
 // CHECK-LABEL: .entry gated(
-// CHECK-COUNT-9: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-9: ld.global.v4.b32
 // CHECK: shfl.sync.bfly
 // CHECK: st.global.v4.b32
 // CHECK: ret;

@@ -10,6 +10,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG-LABEL: @route
 // CONFIG: strategy = "warp", grid = [T / 4], threads = 128>
 // CHECK-LABEL: .entry route(
+// CHECK: griddepcontrol.wait
 // CHECK-COUNT-28: ex2.approx.ftz.f32
 // CHECK: redux.sync.max.s32
 // CHECK: redux.sync.min.s32
@@ -25,6 +26,7 @@ func.func private @route(%x: tensor<?x896xf32>, %w: tensor<896xf32>, %y: tensor<
 // CONFIG-LABEL: @plan
 // CONFIG: strategy = "block", grid = [1], threads = 1024, shared_bytes = 118400>
 // CHECK-LABEL: .entry plan(
+// CHECK: griddepcontrol.wait
 // CHECK: match.any.sync.b32
 // CHECK: bar.warp.sync
 // CHECK-NOT: atom

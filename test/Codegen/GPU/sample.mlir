@@ -12,7 +12,8 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG-LABEL: @sample
 // CONFIG: strategy = "row", grid = [R / 1], threads = 1024, shared_bytes = 16784>
 // CHECK-LABEL: .entry sample(
-// CHECK-COUNT-4: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-4: ld.global.v4.b32
 // CHECK: fma.rn.f64
 // CHECK: atom.shared.add.u32
 // CHECK: red.shared.add.u32
@@ -29,7 +30,8 @@ func.func private @sample(%x: tensor<?x163840xf32>, %p: tensor<?x8xi32>, %b: ten
 // CONFIG-LABEL: @sample_odd
 // CONFIG: strategy = "row", grid = [R / 1], threads = 64, shared_bytes = 16784>
 // CHECK-LABEL: .entry sample_odd(
-// CHECK-NOT: ld.global.nc.v4
+// CHECK: griddepcontrol.wait
+// CHECK-NOT: ld.global.v4
 // CHECK: ret;
 func.func private @sample_odd(%x: tensor<?x130xf32>, %p: tensor<?x8xi32>, %b: tensor<16x5xi32>, %y: tensor<?xi32>) -> tensor<?xi32> attributes {k3.kernel} {
   %0 = k3.sample ins(%x, %p, %b : tensor<?x130xf32>, tensor<?x8xi32>, tensor<16x5xi32>) outs(%y : tensor<?xi32>) -> tensor<?xi32>

@@ -12,7 +12,8 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CONFIG-LABEL: @linear
 // CONFIG: strategy = "gemv", grid = [n / 16], threads = 256,
 // CHECK-LABEL: .entry linear(
-// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-8: ld.global.v4.b32
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK-COUNT-6: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK: bar.sync
@@ -28,6 +29,7 @@ func.func private @linear(%x: tensor<?x2304xf32>, %w: tensor<4096x2304xbf16>, %y
 // CONFIG-LABEL: @residual
 // CONFIG: strategy = "gemv", grid = [n / 16], threads = 256,
 // CHECK-LABEL: .entry residual(
+// CHECK: griddepcontrol.wait
 // CHECK: mma.sync
 // CHECK: ld.global.b32
 // CHECK: st.global.b32
@@ -45,8 +47,9 @@ func.func private @residual(%x: tensor<?x33792xf32>, %w: tensor<7168x33792xbf16>
 // CONFIG-LABEL: @dot
 // CONFIG: strategy = "dot", grid = [n / 16, T / 256], threads = 256>
 // CHECK-LABEL: .entry dot(
+// CHECK: griddepcontrol.wait
 // CHECK-NOT: mma
-// CHECK: ld.global.nc.v4.b32
+// CHECK: ld.global.v4.b32
 // CHECK: fma.rn.f32
 // CHECK: shfl.sync.bfly
 // CHECK: ret;
@@ -59,7 +62,8 @@ func.func private @dot(%x: tensor<?x2304xf32>, %w: tensor<256x2304xf32>, %y: ten
 // CONFIG-LABEL: @absorb
 // CONFIG: strategy = "few", grid = [T / 16, l / 128, H / 1], threads = 256, shared_bytes = 24576>
 // CHECK-LABEL: .entry absorb(
-// CHECK-COUNT-4: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-4: ld.global.v4.b32
 // CHECK: prmt.b32
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK: st.global.v4.b32
@@ -79,7 +83,8 @@ func.func private @absorb_prefill(%q: tensor<?x32x192xf32>, %w: tensor<32x256x51
 // CONFIG-LABEL: @expand
 // CONFIG: strategy = "few", grid = [v / 16, H / 1], threads = 128,
 // CHECK-LABEL: .entry expand(
-// CHECK-COUNT-8: ld.global.nc.v4.b32
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-8: ld.global.v4.b32
 // CHECK: mma.sync
 // CHECK: ret;
 func.func private @expand(%x: tensor<?x32x512xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x128xf32>) -> tensor<?x32x128xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {

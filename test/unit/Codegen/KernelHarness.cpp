@@ -447,6 +447,8 @@ static std::optional<GpuCode> compileForGpu(const std::string &source, const mli
   if (mlir::failed(pipeline.run(*module)))
     return std::nullopt;
   kernel.dynamicSharedBytes = static_cast<std::uint32_t>(mlir::k3::getSharedBytes(*module, kernel.entry));
+  kernel.startsEarly = mlir::k3::startsEarly(*module, kernel.entry);
+  EXPECT_TRUE(kernel.startsEarly) << "every kernel waits for the one in front of it";
   if (!assemble) {
     auto ptx = mlir::k3::emitPtx(*module, target, {kernel.entry});
     if (mlir::failed(ptx))

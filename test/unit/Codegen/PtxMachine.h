@@ -20,6 +20,8 @@
 ///  - shared memory that is read must have been written, and accesses of different threads to the same byte, one of them
 ///    a write, must be ordered: by barriers, mbarriers, waits for copies, or inside a warp by the warp's barrier;
 ///  - what ordinary stores have written is read by wgmma and bulk copies only after fence.proxy.async;
+///  - a kernel with griddepcontrol.wait, which may run beside the one in front of it, touches global memory only in threads
+///    that have executed it, and all its threads do;
 ///  - the threads named by a shuffle's or matrix instruction's mask must all arrive at the same instruction, and no thread
 ///    may leave while others wait at a barrier; a block ends only when its wgmma and bulk copies have been waited for.
 /// Approximate instructions (ex2.approx and the like) give the correctly rounded value, tensor cores the exact sum of an

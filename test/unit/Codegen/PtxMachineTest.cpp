@@ -88,6 +88,24 @@ TEST(PtxMachine, ReportsBadAccesses) {
   EXPECT_NE(run(bytesOf(&odd, 8), pointer(y), 1).find("misaligned"), std::string::npos);
 }
 
+// A kernel that may run beside the one in front of it.
+TEST(PtxMachine, WaitsForTheGridInFront) {
+  std::vector<float> x(100), y(100);
+  auto run = [&](const std::string &body) {
+    PtxMachine machine(entry(scaleParams, body));
+    machine.allow(x.data(), 400, false);
+    machine.allow(y.data(), 400, true);
+    return errorOf(machine, {"k", {2, 1, 1}, 64, 0, {pointer(x), pointer(y), scalar(100)}});
+  };
+  const std::string wait = "  griddepcontrol.wait;\n  griddepcontrol.launch_dependents;\n", body = scaleBody;
+  auto before = [&](const char *place) { return std::string(body).insert(body.find(place), wait); };
+  EXPECT_EQ(run(wait + body), "");
+  EXPECT_NE(run(before("  fma.rn.f32")).find("touches global memory before griddepcontrol.wait"), std::string::npos);
+  // Threads without work, too: the grid behind waits for this one only.
+  EXPECT_NE(run(before("  ld.global.nc")).find("end without griddepcontrol.wait"), std::string::npos);
+  EXPECT_EQ(run(before("  mov.u32 %r1")), "");
+}
+
 /// Sum over 64 threads: shuffles inside warps, then through shared memory.
 std::string sumBody(const std::string &barrier) {
   return R"(

@@ -23,6 +23,7 @@ public:
   std::map<Address, std::uint64_t> memory;
   std::vector<Body *> loaded;
   int launches = 0;
+  std::vector<std::vector<bool>> timed; ///< whether launches may begin early
 
   ~HostGpu() override { EXPECT_TRUE(memory.empty()) << "memory was not given back"; }
   std::string name() const override { return "host"; }
@@ -51,8 +52,11 @@ public:
   }
   void finish() override {}
   double time(const std::vector<Launch> &list, int) override {
-    for (const Launch &one : list)
+    timed.emplace_back();
+    for (const Launch &one : list) {
+      timed.back().push_back(one.early);
       launch(one);
+    }
     return 1e-3;
   }
 
@@ -244,6 +248,32 @@ TEST_F(PlayerTest, TimesOnCopiesThatNoCacheHolds) {
   EXPECT_TRUE(result.pass);
   EXPECT_EQ(result.seconds, 1e-3);
   EXPECT_GT(outputs.size(), 3u);
+}
+
+TEST_F(PlayerTest, TimesKernelsThatOverlap) {
+  c.trafficBytes = 80;
+  EXPECT_EQ(play().earlySeconds, 0) << "the kernel does not wait for the one in front";
+  ASSERT_EQ(gpu.timed.size(), 1u);
+  set.kernels[0].startsEarly = true;
+  gpu.timed.clear();
+  EXPECT_EQ(play().earlySeconds, 1e-3);
+  ASSERT_EQ(gpu.timed.size(), 2u);
+  for (std::size_t i = 0; i < gpu.timed[1].size(); ++i) {
+    EXPECT_FALSE(gpu.timed[0][i]);
+    EXPECT_EQ(gpu.timed[1][i], i > 0) << "there is nothing in front of the first one";
+  }
+}
+
+TEST_F(PlayerTest, TimesKernelsInTurn) {
+  set.kernels.push_back(set.kernels[0]);
+  set.kernels[1].startsEarly = true;
+  Variant other{1, {1, 1, 1}};
+  Player::RoundTime time = Player(gpu, set, options).timeRound({{&c, &c.variants[0]}, {&c, &other}, {&c, &other}});
+  EXPECT_EQ(time.seconds, 3e-3);
+  EXPECT_EQ(time.earlySeconds, 3e-3);
+  ASSERT_EQ(gpu.timed.size(), 2u);
+  for (std::size_t i = 0; i < gpu.timed[1].size(); ++i)
+    EXPECT_EQ(gpu.timed[1][i], i % 3 != 0);
 }
 
 TEST_F(PlayerTest, LetsALostDeviceThrough) {

@@ -252,6 +252,52 @@ TEST_F(CudaEngineTest, LaunchesAreThoseOfTheArtifact) {
   EXPECT_EQ(calls("cuModuleLoadData"), 1u);
 }
 
+// A kernel begins early where another is right in front of it: not behind copies, events and branches, nor if it does not
+// wait by itself.
+TEST_F(CudaEngineTest, KernelsStartEarlyBehindKernels) {
+  for (bool chunkedDecode : {false, true})
+    for (bool noGraph : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "chunked " << chunkedDecode << ", no_graph " << noGraph);
+      Options options;
+      options.chunkedDecode = chunkedDecode;
+      options.startEarly = true;
+      options.targets = Targets::both;
+      std::string model = write(options);
+      TestEngine cpu(model), gpu(model, onGpu([&](auto &o) { o.no_graph = noGraph; }));
+      fake.launches.clear();
+      EXPECT_TRUE(play(gpu, 6) == play(cpu, 6));
+      std::map<std::string, size_t> early, all;
+      for (const fakecuda::Launch &launch : fake.launches) {
+        ++all[launch.kernel];
+        early[launch.kernel] += launch.early;
+        if (!noGraph && launch.early)
+          EXPECT_TRUE(launch.captured) << launch.kernel << " of prefill";
+      }
+      EXPECT_GT(all["toy_conv"], 0u);
+      EXPECT_EQ(early["toy_conv"], 0u) << "it does not wait";
+      EXPECT_GT(all["toy_embed"], 0u);
+      EXPECT_EQ(early["toy_embed"], 0u) << "the first of a run";
+      EXPECT_GT(all["toy_head"], 0u);
+      EXPECT_GT(early["toy_head"], 0u) << "behind a layer of decode";
+      EXPECT_LT(early["toy_head"], all["toy_head"]) << "not in prefill";
+    }
+}
+
+// What is between the kernels of a run, or waits for them, keeps its place.
+TEST_F(CudaEngineTest, NothingStartsEarlyWhereDispatchesAreLookedAt) {
+  Options options;
+  options.startEarly = true;
+  options.targets = Targets::gpu;
+  std::string model = write(options);
+  TestEngine careful(model, onGpu([](auto &o) { o.trap_nonfinite = true; }));
+  Oracle oracle;
+  Tokens tokens = prompt(9, 3);
+  EXPECT_EQ(careful.feed(careful.create(), tokens), expected(oracle, tokens).back());
+  ASSERT_FALSE(fake.launches.empty());
+  for (const fakecuda::Launch &launch : fake.launches)
+    EXPECT_FALSE(launch.early) << launch.kernel;
+}
+
 TEST_F(CudaEngineTest, TensorMapsFollowTheStep) {
   Options options;
   options.targets = Targets::gpu;

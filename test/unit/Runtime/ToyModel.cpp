@@ -436,6 +436,7 @@ static std::unique_ptr<LaunchT> launch(Kernel kernel, const Options &options) {
   out_->entry = std::string("toy_") + kernelNames[kernel];
   out_->threads = 32;
   out_->registers = 40;
+  out_->starts_early = options.startEarly && kernel != conv;
   if (kernel == embed)
     out_->cluster = options.embedCluster;
   if (kernel == chunkApply)

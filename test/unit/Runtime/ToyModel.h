@@ -47,6 +47,7 @@ struct Options {
   uint32_t embedCluster = 1; ///< blocks of the embedding kernel
   bool chunkedDecode = false; ///< as prefill, with groups of two dispatches
   bool choosesTokens = false; ///< after the head
+  bool startEarly = false;   ///< all kernels but that of the convolution
   bool tensorMaps = false;   ///< of a weight, a buffer and a state, which nobody reads
 };
 

@@ -125,6 +125,8 @@ std::string launchText(const Launch &launch) {
     text += formatText(", clusters of %u", launch.cluster());
   if (launch.tensor_maps() && launch.tensor_maps()->size() != 0)
     text += formatText(", %u tensor maps", launch.tensor_maps()->size());
+  if (launch.starts_early())
+    text += ", starts early";
   return text + formatText(", shared %u + %u bytes, %u registers, spills %u "
                            "bytes, stack %u bytes",
                            launch.dynamic_shared_bytes(),

@@ -84,7 +84,8 @@ static Json launchJson(const Launch *launch) {
           {"registers", launch->registers()},
           {"static_shared_bytes", launch->static_shared_bytes()},
           {"spill_bytes", launch->spill_bytes()},
-          {"stack_bytes", launch->stack_bytes()}};
+          {"stack_bytes", launch->stack_bytes()},
+          {"starts_early", launch->starts_early()}};
 }
 
 static Json productJson(const Product *product) {

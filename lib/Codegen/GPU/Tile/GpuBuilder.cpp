@@ -600,6 +600,21 @@ Value GpuBuilder::ptx(Type result, StringRef text, ValueRange operands, bool vol
 
 void GpuBuilder::ptx(StringRef text, ValueRange operands) const { ptx(Type(), text, operands, /*volatile_=*/true); }
 
+static void controlGrids(OpBuilder &b, Location loc, StringRef text) {
+  // No access to memory is moved across them.
+  LLVM::InlineAsmOp::create(b, loc, TypeRange(), ValueRange(), text, "~{memory}", /*has_side_effects=*/true,
+                            /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                            LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT),
+                            /*operand_attrs=*/ArrayAttr());
+}
+
+void GpuBuilder::waitForPrevious(OpBuilder &b, func::FuncOp kernel) {
+  assert(b.getInsertionBlock() == &kernel.getBody().front() && "all threads wait");
+  controlGrids(b, kernel.getLoc(), "griddepcontrol.wait;");
+  controlGrids(b, kernel.getLoc(), "griddepcontrol.launch_dependents;");
+  kernel->setAttr(startsEarlyAttrName, b.getUnitAttr());
+}
+
 Value GpuBuilder::intrinsic(Type result, StringRef name, ValueRange operands) const {
   return LLVM::CallIntrinsicOp::create(b, loc, result, b.getStringAttr(name), operands).getResult(0);
 }

@@ -241,6 +241,13 @@ public:
   /// Thread 0 of the block alone.
   void ifFirstThread(function_ref<void()> body) const { ifThen(eq(threadId(), 0), body); }
 
+  //===--- kernels one after the other ---===//
+  /// The kernel may be launched while the one in front of it still runs. All threads call this, outside of any branch, before
+  /// they touch memory that a kernel may write; without a call the kernel begins with it. Here the kernel in front has
+  /// ended and all that it wrote is seen, and the one behind may be launched.
+  void waitForPrevious() const { waitForPrevious(b, func); }
+  static void waitForPrevious(OpBuilder &b, func::FuncOp kernel);
+
   //===--- instructions ---===//
   /// PTX text with operands $0 (the result, if there is one), $1, ...; `volatile_`: it does more than give a result.
   Value ptx(Type result, StringRef text, ValueRange operands, bool volatile_ = false) const;

@@ -15,6 +15,7 @@ namespace {
 //===----------------------------------------------------------------------===//
 
 void copyBytes(Warp &w, unsigned lane, std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint64_t source) {
+  w.checkWaited(lane);
   Block &block = *w.block;
   if ((to | from) % size != 0)
     fail("misaligned asynchronous copy of " + std::to_string(size) + " bytes");
@@ -154,6 +155,7 @@ void forBox(const PtxTensorMap &map, const std::array<std::int64_t, 5> &at, std:
 
 /// [shared], [map, {coordinates}], [mbarrier]
 void loadBox(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
+  w.checkWaited(lane);
   Block &block = *w.block;
   PtxTensorMap map = readTensorMap(w, w.address(ops[1], lane));
   auto at = readCoordinates(w, lane, ops[1], map);
@@ -189,6 +191,7 @@ void storeLater(Warp &w, unsigned lane, std::function<void(const Access &, const
 
 /// [map, {coordinates}], [shared]
 void storeBox(Warp &w, unsigned lane, const std::vector<Operand> &ops, bool adds) {
+  w.checkWaited(lane);
   Block &block = *w.block;
   PtxTensorMap map = readTensorMap(w, w.address(ops[0], lane));
   auto at = readCoordinates(w, lane, ops[0], map);
@@ -221,6 +224,7 @@ void checkBulk(std::uint64_t shared, std::uint64_t global, std::uint64_t bytes) 
 
 /// [shared], [global], bytes, [mbarrier]
 void loadRun(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
+  w.checkWaited(lane);
   Block &block = *w.block;
   std::uint64_t to = sharedOffset(w.address(ops[0], lane)), from = w.address(ops[1], lane),
                 bytes = w.read(ops[2], lane) & 0xFFFFFFFF, barrier = w.address(ops[3], lane);
@@ -235,6 +239,7 @@ void loadRun(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
 
 /// [global], [shared], bytes
 void storeRun(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
+  w.checkWaited(lane);
   Block &block = *w.block;
   std::uint64_t to = w.address(ops[0], lane), from = sharedOffset(w.address(ops[1], lane)),
                 bytes = w.read(ops[2], lane) & 0xFFFFFFFF;

@@ -95,6 +95,7 @@ struct Warp {
   std::vector<Path> paths;            ///< the last one runs
   std::uint32_t started = 0, live = 0; ///< threads there are; those that have not returned
   bool atBarrier = false;
+  std::uint32_t waited = 0; ///< threads for which the grid in front has ended
   bool stalled = false; ///< the current instruction must be tried again
   Clocks clocks;
   std::uint32_t epoch = 1;
@@ -110,6 +111,11 @@ struct Warp {
   }
   std::uint64_t address(const Operand &operand, unsigned lane) {
     return (operand.reg >= 0 ? reg(operand.reg, lane) : 0) + operand.value;
+  }
+  /// Before accesses to global memory.
+  void checkWaited(unsigned lane) const {
+    if (kernel->startsEarly && !(waited >> lane & 1))
+      fail("thread " + std::to_string(thread(lane)) + " touches global memory before griddepcontrol.wait");
   }
   std::int32_t thread(unsigned lane) const { return static_cast<std::int32_t>(number * 32 + lane); }
   Access now(unsigned lane) const { return {thread(lane), number, clocks.at[number], epoch}; }
@@ -169,6 +175,7 @@ struct Block {
   /// Host address of `size` bytes.
   std::uint8_t *access(Warp &w, unsigned lane, Space space, std::uint64_t at, std::size_t size, bool writes,
                        bool nonCoherent = false);
+  bool isParameter(std::uint64_t at) const;
   std::uint8_t *global(std::uint64_t at, std::size_t size, bool writes, bool nonCoherent) const;
   /// Shared memory, checked and noted for `who`, who knows of `known`.
   std::uint8_t *sharedBytesAt(std::uint64_t at, std::size_t size, bool writes, Access who, const Clocks &known);

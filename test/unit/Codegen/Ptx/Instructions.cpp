@@ -437,6 +437,7 @@ void decodeAtomic(Instruction &in, Type type, bool returns) {
         w.block->stampWrite(offset, size, w.now(l));
         w.block->noteStore(offset, size, w.thread(l));
       } else {
+        w.checkWaited(l);
         memory = w.block->global(at, size, true, false);
       }
       Bits old = 0;
@@ -690,7 +691,15 @@ void decode(Instruction &in) {
     return decodeTensorCore(in);
   if (name == "cp" || name == "mbarrier" || name == "fence")
     return decodeAsync(in);
-  if (name == "setmaxnreg" || name == "griddepcontrol" || name == "nanosleep" || name == "membar" || name == "prefetch" ||
+  if (name == "griddepcontrol" && in.has("wait")) {
+    in.execute = [](Warp &w, std::uint32_t here) { w.waited |= here; };
+    return;
+  }
+  if (name == "griddepcontrol" && in.has("launch_dependents")) {
+    in.execute = nothing;
+    return;
+  }
+  if (name == "setmaxnreg" || name == "nanosleep" || name == "membar" || name == "prefetch" ||
       name == "prefetchu") {
     in.execute = nothing;
     return;

@@ -21,9 +21,13 @@ Bits ptx::ofBf16(float value) {
 // Global memory
 //===----------------------------------------------------------------------===//
 
+bool Block::isParameter(std::uint64_t at) const {
+  auto begin = reinterpret_cast<std::uint64_t>(parameters.data());
+  return at >= begin && at < begin + parameters.size();
+}
+
 std::uint8_t *Block::global(std::uint64_t at, std::size_t size, bool writes, bool nonCoherent) const {
-  auto parameterBegin = reinterpret_cast<std::uint64_t>(parameters.data());
-  if (!writes && at >= parameterBegin && at + size <= parameterBegin + parameters.size())
+  if (!writes && isParameter(at) && isParameter(at + size - 1))
     return reinterpret_cast<std::uint8_t *>(at);
   auto it = std::upper_bound(regions.begin(), regions.end(), at, [](std::uint64_t value, const PtxMachine::Region &region) {
     return value < region.begin;
@@ -51,8 +55,12 @@ std::uint8_t *Block::access(Warp &w, unsigned lane, Space space, std::uint64_t a
     fail("misaligned access of " + std::to_string(size) + " bytes");
   if (space == Space::Generic)
     space = sharedOffset(at) != at ? Space::Shared : Space::Global;
-  if (space == Space::Global)
-    return global(at, size, writes, nonCoherent);
+  if (space == Space::Global) {
+    std::uint8_t *memory = global(at, size, writes, nonCoherent);
+    if (!isParameter(at))
+      w.checkWaited(lane);
+    return memory;
+  }
   std::uint64_t offset = sharedOffset(at);
   if (auto next = mbarriers.lower_bound(offset > 7 ? offset - 7 : 0); next != mbarriers.end() && next->first < offset + size)
     fail("ordinary access to an mbarrier");
@@ -276,6 +284,9 @@ bool Warp::step() {
       });
     }
     if (in.flow == Instruction::Exit) {
+      // The grid behind counts on it that all before this one have ended, too.
+      if (kernel->startsEarly && (taken & ~waited))
+        fail("some threads end without griddepcontrol.wait");
       live &= ~taken;
       ++path.pc;
       return true;

@@ -466,6 +466,7 @@ private:
           fail("line " + std::to_string(in.line) + ": unknown label " + in.label);
         in.target = it->second;
       }
+      parsed.startsEarly |= in.words[0] == "griddepcontrol" && in.has("wait");
       if (in.flow != Instruction::Next)
         continue;
       try {

@@ -65,6 +65,7 @@ struct Kernel {
   std::vector<Parameter> params;
   std::size_t paramBytes = 0;
   int registers = 0;
+  bool startsEarly = false; ///< it has a griddepcontrol.wait
   std::vector<Instruction> code;
 };
 

@@ -110,6 +110,7 @@ struct Stream {
   Graph *capture = nullptr;
   bool beganCapture = false;
   std::set<size_t> last; ///< nodes that the next one comes after
+  bool behindKernel = false; ///< the last thing in it is a launch
 };
 
 struct Event {
@@ -143,6 +144,7 @@ int drainAll() {
 }
 
 void submit(Stream &stream, Work work, const void *host = nullptr) {
+  stream.behindKernel = false;
   if (!stream.capture) {
     stream.queue.push_back({std::move(work), host});
     return;
@@ -637,6 +639,7 @@ EXPORT int cuStreamBeginCapture_v2(Stream *stream, int mode) {
     return problem(invalidValue, "a capture begins twice");
   stream->capture = new Graph;
   stream->beganCapture = true;
+  stream->behindKernel = false;
   stream->last.clear();
   return success;
 }
@@ -646,6 +649,7 @@ EXPORT int cuStreamEndCapture(Stream *stream, Graph **out) {
   *out = nullptr;
   if (!streams.count(stream) || !stream->beganCapture)
     return problem(invalidValue, "a capture ends that was not begun");
+  stream->behindKernel = false;
   // It ends whether or not a graph comes of it.
   std::unique_ptr<Graph> graph(stream->capture);
   bool joined = true;
@@ -670,6 +674,7 @@ EXPORT int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags) {
   ENTER("cuStreamWaitEvent");
   if (!streams.count(stream) || !events.count(event) || flags != 0)
     return problem(invalidHandle, "cuStreamWaitEvent: no such stream or event");
+  stream->behindKernel = false;
   if (event->capture) {
     if (stream->capture && stream->capture != event->capture)
       return problem(captureUnsupported, "two captures are joined");
@@ -711,6 +716,7 @@ EXPORT int cuEventDestroy_v2(Event *event) {
 static int recordEvent(const char *symbol, Event *event, Stream *stream, bool external) {
   if (!streams.count(stream) || !events.count(event))
     return problem(invalidHandle, std::string(symbol) + ": no such stream or event");
+  stream->behindKernel = false;
   if (stream->capture && external) {
     submit(*stream, [event] {
       event->happened = true;
@@ -935,6 +941,10 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig *config, Kernel *kernel, void **p
   launch.captured = config->stream->capture != nullptr;
   for (unsigned i = 0; i < config->numAttributes; ++i) {
     const LaunchAttribute &attribute = config->attributes[i];
+    if (attribute.id == 6 && attribute.value[0] == 1 && !launch.early) {
+      launch.early = true;
+      continue;
+    }
     if (attribute.id != 4 || attribute.value[1] != 1 || attribute.value[2] != 1)
       return problem(invalidValue, "unknown attribute of a launch");
     launch.cluster = attribute.value[0];
@@ -960,9 +970,12 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig *config, Kernel *kernel, void **p
       return problem(invalidValue, kernel->name + ": a tensor map that was not encoded");
     launch.maps.push_back(encodedMaps[map.number]);
   }
+  if (launch.early && !config->stream->behindKernel)
+    return problem(invalidValue, kernel->name + ": an early launch that is not behind a kernel");
   state.launches.push_back(launch);
   submit(*config->stream,
          [kernel = *kernel, words, launch] { return runKernel(kernel, words, launch.grid, launch.sharedBytes); });
+  config->stream->behindKernel = true;
   return success;
 }
 

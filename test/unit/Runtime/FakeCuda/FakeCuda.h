@@ -65,7 +65,7 @@ struct TensorMap {
 struct Launch {
   std::string kernel;
   uint32_t grid[3] = {}, threads = 0, sharedBytes = 0, cluster = 1;
-  bool captured = false;
+  bool captured = false, early = false;
   std::vector<TensorMap> maps;
 };
 
