@@ -159,7 +159,7 @@ public:
     product.prefetchTables(g);
     Value group = g.shuffleFrom(g.div(g.threadId(), groupThreads), g.i32(0));
     g.ifFirstThread([&] {
-      ring.init(/*producers=*/32, /*consumers=*/4 * consumers * readers());
+      ring.init(/*producers=*/32, /*consumers=*/4 * consumers);
       fenceBarriers(g);
     });
     g.waitForPrevious();
@@ -379,12 +379,8 @@ private:
     g.barrier(id, groupThreads);
   }
 
-  /// What arrives of a consumer's warp when it has read a stage: all lanes where they read codes with loads of their own,
-  /// one where only wgmma reads.
-  int64_t readers() const { return shape.mxfp4 ? 32 : 1; }
+  /// The consumer's warp has read a stage. Arrivals of all lanes cost registers that gated tiles do not have.
   void release(Value stage) {
-    if (shape.mxfp4)
-      return arrive(g, ring.empty(stage));
     g.warpBarrier();
     g.ifThen(g.eq(lane, 0), [&] { arrive(g, ring.empty(stage)); });
   }
