@@ -17,6 +17,12 @@ ChunkPrepare::ChunkPrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr 
     : g(b, op.getLoc(), target, config), op(op), key(getStaticNamedDim(op, "K")), value(getStaticNamedDim(op, "V")),
       solveAt(solveAt) {}
 
+void ChunkPrepare::emit() {
+  if (value <= key)
+    g.setMinBlocks(key == 128 ? 2 : 3);
+  g.ifThen(g.lt(g.blockId(1), g.dim(op.getChunks(), 0)), [&] { emitChunk(); });
+}
+
 void ChunkPrepare::locate() {
   head = renew(g.blockId(0));
   // The last chunk first: who made the inputs has left its rows in L2, and the scan begins with the first.

@@ -71,8 +71,19 @@ protected:
   ChunkPrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config, const GpuTarget &target,
                const SolveLayout &solveAt);
 
+  ~ChunkPrepare() = default;
+
+  /// All of the kernel. Several blocks hide each other's barriers; where u has more columns than there are keys, that would
+  /// leave too few registers.
+  void emit();
+  /// What a block of a chunk does.
+  virtual void emitChunk() = 0;
   /// Where this thread is. Made anew in each phase: what follows from it is cheap, and would take registers in between.
-  void locate();
+  virtual void locate();
+  void nextPhase() {
+    g.barrier();
+    locate();
+  }
 
   //===--- small things ---===//
   Value shared(int64_t base, Value offset) { return g.advance(g.shared(base), offset, g.i8()); }

@@ -47,23 +47,18 @@ struct Layout : ChunkPrepare::SolveLayout {
   int64_t levels() const { return v; }
 };
 
-class PairwisePrepare : ChunkPrepare {
+class PairwisePrepare final : ChunkPrepare {
 public:
   PairwisePrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config, const GpuTarget &target, const Layout &at)
       : ChunkPrepare(b, op, config, target, at), at(at), warpsPerTile(key / 64) {}
 
-  void emit() {
-    // Several blocks hide each other's barriers. That leaves 128 registers; more columns of u need more.
-    if (value <= key)
-      g.setMinBlocks(key == 128 ? 2 : 3);
-    g.ifThen(g.lt(g.blockId(1), g.dim(op.getChunks(), 0)), [&] { emitChunk(); });
-  }
+  using ChunkPrepare::emit;
 
 private:
   /// Two neighbouring channels.
   using Pair = std::array<Value, 2>;
 
-  void emitChunk() {
+  void emitChunk() override {
     locate();
     first = g.load(op.getChunks(), {chunk, g.i32(0)}, /*readOnly=*/true);
     count = g.load(op.getChunks(), {chunk, g.i32(1)}, /*readOnly=*/true);
@@ -104,12 +99,7 @@ private:
     storeU();
   }
 
-  void nextPhase() {
-    g.barrier();
-    locate();
-  }
-
-  void locate() {
+  void locate() override {
     ChunkPrepare::locate();
     tile = g.div(warp, warpsPerTile);
     channel = g.mul(g.rem(thread, key / 2), 2);

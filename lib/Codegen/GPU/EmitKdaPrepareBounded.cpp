@@ -68,19 +68,15 @@ struct Layout : ChunkPrepare::SolveLayout {
 /// Floats of a row of the table of squares: 32 lanes, and 4 so that rows start in different banks.
 constexpr int64_t squaresPitch = 36;
 
-class BoundedPrepare : ChunkPrepare {
+class BoundedPrepare final : ChunkPrepare {
 public:
   BoundedPrepare(OpBuilder &b, KdaChunkPrepareOp op, KernelConfigAttr config, const GpuTarget &target, const Layout &at)
       : ChunkPrepare(b, op, config, target, at), at(at), lanesPerRow(key / groupChannels) {}
 
-  void emit() {
-    if (value <= key)
-      g.setMinBlocks(key == 128 ? 2 : 3);
-    g.ifThen(g.lt(g.blockId(1), g.dim(op.getChunks(), 0)), [&] { emitChunk(); });
-  }
+  using ChunkPrepare::emit;
 
 private:
-  void emitChunk() {
+  void emitChunk() override {
     locate();
     first = g.load(op.getChunks(), {chunk, g.i32(0)}, /*readOnly=*/true);
     count = g.load(op.getChunks(), {chunk, g.i32(1)}, /*readOnly=*/true);
@@ -118,12 +114,7 @@ private:
     storeU();
   }
 
-  void nextPhase() {
-    g.barrier();
-    locate();
-  }
-
-  void locate() {
+  void locate() override {
     ChunkPrepare::locate();
     group = lanesPerRow == g.target.warpSize ? warp : g.div(thread, lanesPerRow);
     inTile = g.rem(group, tileGroups);

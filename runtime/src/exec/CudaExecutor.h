@@ -18,13 +18,13 @@ namespace k3rt {
 /// whenever the size is its own. Profiles of decode are taken inside of a graph, too, so that they tell of kernels that
 /// follow each other as fast as in a step, not of the time between launches.
 ///
-/// In decode, a kernel that waits for the one in front of it by itself (Launch.starts_early) is launched so that it may begin before
-/// that one has ended, where a kernel is what is right in front of it in the stream. This is as if each began when
-/// the one in front has ended, with all that it wrote and read: all threads of such a kernel come to the wait before they
-/// touch memory, and it returns when the grid in front is complete, the waits of which are passed. So when the wait of one
-/// returns, all kernels before it are complete, also those that the one in front was launched early after. What is
-/// not a kernel, copies, products of the library, events, begins when all in front of it is complete. Kernels of prefill take
-/// so long that it gains nothing: times were up to 3% longer.
+/// In decode, a kernel that waits for the one in front of it by itself (Launch.starts_early) is launched so that it may
+/// begin before that one has ended, where a kernel is what is right in front of it in the stream. This is as if each
+/// began when the one in front has ended, with all that it wrote and read: all threads of such a kernel come to the
+/// wait before they touch memory, and it returns when the grid in front is complete, the waits of which are passed. So
+/// when the wait of one returns, all kernels before it are complete, also those that the one in front was launched
+/// early after. What is not a kernel, copies, products of the library, events, begins when all in front of it is
+/// complete. Kernels of prefill take so long that it gains nothing: times were up to 3% longer.
 class CudaExecutor : public Executor {
 public:
   /// `device` outlives the executor. `graphs`: decode is captured. `careful`: what is not is waited for after every

@@ -33,6 +33,30 @@ module {
 
 // -----
 
+// MLA's products with latents: queries are spread over lanes of latents; rows of latents are multiplied and summed.
+module {
+  module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
+    // CHECK-LABEL: func.func private @absorb
+    // CHECK: vector.load %{{.*}} : memref<2x24x64xbf16>, vector<16xbf16>
+    // CHECK: math.fma %{{.*}} : vector<16xf32>
+    // CHECK-NOT: k3.mla
+    func.func private @absorb(%q: memref<?x2x24xf32>, %w: memref<2x24x64xbf16>, %y: memref<?x2x72xf32>) attributes {k3.kernel} {
+      k3.mla.absorb ins(%q, %w : memref<?x2x24xf32>, memref<2x24x64xbf16>) outs(%y : memref<?x2x72xf32>) {nope = 16 : i64}
+      return
+    }
+    // CHECK-LABEL: func.func private @expand
+    // CHECK: vector.load %{{.*}} : memref<2x24x64xbf16>, vector<16xbf16>
+    // CHECK: math.fma %{{.*}} : vector<16xf32>
+    // CHECK-NOT: k3.mla
+    func.func private @expand(%x: memref<?x2x64xf32>, %w: memref<2x24x64xbf16>, %y: memref<?x2x8xf32>) attributes {k3.kernel} {
+      k3.mla.expand ins(%x, %w : memref<?x2x64xf32>, memref<2x24x64xbf16>) outs(%y : memref<?x2x8xf32>) {nope = 16 : i64}
+      return
+    }
+  }
+}
+
+// -----
+
 module {
   module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v3", features = "">} {
     func.func private @norm(%x: memref<?x64xf32>, %w: memref<64xf32>, %y: memref<?x64xf32>) attributes {k3.kernel} {

@@ -77,4 +77,14 @@ func.func private @short(%x: tensor<?x96xf32>, %w: tensor<128x48xi8>, %s: tensor
   %0 = k3.mx.contract ins(%x, %w, %s : tensor<?x96xf32>, tensor<128x48xi8>, tensor<128x3xi8>) outs(%y : tensor<?x128xf32>) -> tensor<?x128xf32>
   return %0 : tensor<?x128xf32>
 }
+
+// Two steps of k: without a loop ptxas would serialise the products.
+// CONFIG-LABEL: @two_steps
+// CONFIG: strategy = "stream"
+func.func private @two_steps(%x: tensor<?x128xbf16>, %o: tensor<5xi32>, %p: tensor<?x2xi32>, %w: tensor<4x128x128xbf16>,
+    %u: tensor<4x128x128xbf16>, %y: tensor<?x2x128xf32>) -> tensor<?x2x128xf32> attributes {k3.kernel} {
+  %0 = k3.latent_moe.grouped_contract ins(%x, %o, %p, %w : tensor<?x128xbf16>, tensor<5xi32>, tensor<?x2xi32>, tensor<4x128x128xbf16>)
+      up_weight(%u : tensor<4x128x128xbf16>) outs(%y : tensor<?x2x128xf32>) {activation = #k3.activation<swiglu>, bf16_x} -> tensor<?x2x128xf32>
+  return %0 : tensor<?x2x128xf32>
+}
 }
