@@ -6,6 +6,7 @@
 #include "lib/Codegen/Common/Kernels.h"
 #include "lib/Codegen/CPU/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::k3 {
@@ -61,8 +62,20 @@ int64_t featureTile(int64_t features, int64_t rowBytes) {
 /// input rows, so that fewer would round more than they multiply. Leaves 16 workgroups or more of 1024 features.
 int64_t bf16Features(int64_t features) { return std::clamp<int64_t>(features / 16 / 16 * 16, 64, 128); }
 
-/// Rows per workgroup where a row is `width` elements of cheap work.
-int64_t rowTile(int64_t width) { return std::clamp<int64_t>(ceilDiv(minElements, width), 1, 64); }
+/// Rows per workgroup where a row is `width` elements of cheap work: a power of two, as batches often are.
+int64_t rowTile(int64_t width) {
+  return static_cast<int64_t>(llvm::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(minElements / width, 1, 64))));
+}
+
+/// Channels per workgroup of a convolution: tiles of one size (0 = of unknown size), whole lines of memory. Wide, because
+/// rows of a state are what is read in one piece.
+int64_t channelTile(int64_t channels) {
+  constexpr int64_t most = 512, line = 16;
+  for (int64_t tile = most; tile > line; tile -= line)
+    if (channels % tile == 0)
+      return tile;
+  return channels;
+}
 
 int64_t bytesPerRow(Value matrix) {
   auto type = cast<ShapedType>(matrix.getType());
@@ -89,7 +102,7 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
         return SmallVector<int64_t>{prefillRows, op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
       })
       .Case<GluOp, SigmoidGateOp, MoeCombineOp>([&](auto) { return elementwiseTiles(width); })
-      .Case<KdaShortConvOp>([&](auto) { return SmallVector<int64_t>{128}; })
+      .Case<KdaShortConvOp>([&](auto) { return SmallVector<int64_t>{channelTile(sizeOr(root, "C", 0))}; })
       .Case<KdaGateOp, KdaGatedNormOp>([&](Operation *op) {
         return SmallVector<int64_t>{rowTile(sizeOr(op, "H", 1) * sizeOr(op, "V", sizeOr(op, "K", 128))), 0};
       })

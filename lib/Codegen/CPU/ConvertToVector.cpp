@@ -36,6 +36,8 @@ bool k3::hasEmitter(Operation *op) {
     return isStatic(op, "kx") && hasF32Result(op);
   if (isa<KdaRecurrentStepOp, KdaScanOp>(op))
     return isStatic(op, "K") && isStatic(op, "V");
+  if (isa<KdaShortConvOp>(op))
+    return isStatic(op, "C") && isStatic(op, "taps");
   // Gates are made by an op of their own on a CPU.
   if (auto prepare = dyn_cast<KdaChunkPrepareOp>(op); prepare && prepare.getGate())
     return false;
@@ -55,6 +57,7 @@ void k3::populateEmitters(RewritePatternSet &patterns, const TargetModel &target
   populateMxContractEmitter(patterns, target);
   populateLatentMoeEmitters(patterns, target);
   populateKdaEmitters(patterns, target);
+  populateShortConvEmitter(patterns, target);
   populateMlaEmitters(patterns, target);
   populateMlaProductEmitters(patterns, target);
 }

@@ -25,6 +25,7 @@ void populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &targe
 void populateMxContractEmitter(RewritePatternSet &patterns, const TargetModel &target);
 void populateLatentMoeEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateKdaEmitters(RewritePatternSet &patterns, const TargetModel &target);
+void populateShortConvEmitter(RewritePatternSet &patterns, const TargetModel &target);
 void populateMlaEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateMlaProductEmitters(RewritePatternSet &patterns, const TargetModel &target);
 

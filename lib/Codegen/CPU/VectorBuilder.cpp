@@ -105,6 +105,10 @@ void VectorBuilder::prefetch(Value memref, ValueRange indices, int64_t level) co
                              /*isDataCache=*/true);
 }
 
+void VectorBuilder::prefetchForWrite(Value memref, ValueRange indices) const {
+  memref::PrefetchOp::create(b, loc, memref, indices, /*isWrite=*/true, /*localityHint=*/3, /*isDataCache=*/true);
+}
+
 Value VectorBuilder::loadRaw(Value memref, ValueRange indices, int64_t count) const {
   return vector::LoadOp::create(b, loc, VectorType::get({count}, elementTypeOf(memref)), memref, indices);
 }

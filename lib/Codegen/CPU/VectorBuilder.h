@@ -51,6 +51,8 @@ public:
   void storeMasked(Value vector, Value memref, ValueRange indices, Value mask) const;
   /// Asks for the memory around an element, which need not be there, to be in the cache of that level (1 to 3) soon.
   void prefetch(Value memref, ValueRange indices, int64_t level = 1) const;
+  /// The same for memory that will be written: takes it from the core that wrote it last.
+  void prefetchForWrite(Value memref, ValueRange indices) const;
   /// `count` elements as they are stored.
   Value loadRaw(Value memref, ValueRange indices, int64_t count) const;
   /// One element as f32.

@@ -55,6 +55,8 @@ template <typename Ready> static bool spinUntil(Ready ready) {
 }
 
 Status ThreadPool::start(uint32_t threads) {
+  shares.reset(new Share[threads]);
+  numThreads = threads;
   for (uint32_t thread = 1; thread < threads; ++thread) {
     auto worker = std::make_unique<Worker>();
     worker->pool = this;
@@ -78,6 +80,7 @@ void ThreadPool::stop() {
   for (auto &worker : workers)
     pthread_join(worker->handle, nullptr);
   workers.clear();
+  numThreads = 1;
   stopping.store(false);
 }
 
@@ -113,23 +116,36 @@ void ThreadPool::waitForLoop(uint32_t thread, uint32_t seen) {
   leaveCore(wakingCore.load(), thread);
 }
 
+/// One piece: of the thread's own share, in order, or of another one's, from
+/// its end, which is where that thread comes last.
 bool ThreadPool::takePiece(uint32_t thread) {
-  uint64_t claim = ticket.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < threads(); ++i)
+    if (takeFrom((thread + i) % threads(), thread))
+      return true;
+  return false;
+}
+
+bool ThreadPool::takeFrom(uint32_t share, uint32_t thread) {
+  std::atomic<uint64_t> &left = shares[share].left;
+  uint64_t claim = left.load(std::memory_order_acquire);
   for (;;) {
+    auto first = uint32_t(claim >> 16 & UINT16_MAX);
+    auto end = uint32_t(claim & UINT16_MAX);
+    if (first >= end)
+      return false;
     Body run = body.load(std::memory_order_acquire);
     void *with = context.load(std::memory_order_acquire);
     uint32_t items = count.load(std::memory_order_acquire);
     uint32_t size = piece.load(std::memory_order_acquire);
-    uint32_t first = uint32_t(claim);
-    if (first >= items)
-      return false;
-    uint32_t last = items - first > size ? first + size : items;
-    uint64_t next = (claim & ~uint64_t(UINT32_MAX)) | last;
-    if (!ticket.compare_exchange_weak(claim, next, std::memory_order_acq_rel,
-                                      std::memory_order_acquire))
+    bool own = share == thread;
+    uint64_t next = own ? claim + (1 << 16) : claim - 1;
+    if (!left.compare_exchange_weak(claim, next, std::memory_order_acq_rel,
+                                    std::memory_order_acquire))
       continue;
-    run(with, first, last, thread);
-    uint32_t done = finished.fetch_add(last - first) + (last - first);
+    uint32_t begin = (own ? first : end - 1) * size;
+    uint32_t last = items - begin > size ? begin + size : items;
+    run(with, begin, last, thread);
+    uint32_t done = finished.fetch_add(last - begin) + (last - begin);
     if (done == items && callerSleeps.load())
       futexWake(finished, 1);
     return true;
@@ -139,23 +155,26 @@ bool ThreadPool::takePiece(uint32_t thread) {
 void ThreadPool::parallelFor(uint32_t items, Body run, void *with) {
   if (items == 0)
     return;
-  if (workers.empty() || items == 1) {
+  if (threads() == 1 || items == 1) {
     run(with, 0, items, 0);
     return;
   }
   // Small enough that uneven items even out, large enough to claim rarely.
   constexpr uint32_t piecesPerThread = 8;
-  uint64_t number = (ticket.load(std::memory_order_relaxed) >> 32) + 1;
-  // Closed while the fields change: a worker that sees a new field and an old
-  // ticket must fail to claim.
-  ticket.store(number << 32 | UINT32_MAX);
+  uint32_t size = std::max({1u, items / (threads() * piecesPerThread),
+                            items / UINT16_MAX + 1});
+  uint32_t pieces = (items - 1) / size + 1;
   body.store(run, std::memory_order_release);
   context.store(with, std::memory_order_release);
-  piece.store(std::max(1u, items / (threads() * piecesPerThread)),
-              std::memory_order_release);
+  piece.store(size, std::memory_order_release);
   count.store(items, std::memory_order_release);
   finished.store(0, std::memory_order_relaxed);
-  ticket.store(number << 32, std::memory_order_release);
+  ++loops;
+  for (uint64_t i = 0; i < threads(); ++i) {
+    uint64_t first = pieces * i / threads(), end = pieces * (i + 1) / threads();
+    shares[i].left.store(uint64_t(loops) << 32 | first << 16 | end,
+                         std::memory_order_release);
+  }
   announced.fetch_add(1);
   if (sleepers.load() != 0) {
     wakingCore.store(currentCore());

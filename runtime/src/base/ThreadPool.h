@@ -5,7 +5,9 @@
 // Made for many loops of a few microseconds in a row: workers spin for a short
 // time between loops and sleep on a futex afterwards, the calling thread works
 // too, and a loop is over when its last item is, whether or not every worker
-// noticed it.
+// noticed it. A thread begins with the same share of the items every time, so
+// that what it left in its caches is there again when a loop comes back, and
+// takes from the shares of others only when its own is empty.
 //===----------------------------------------------------------------------===//
 #ifndef K3RT_BASE_THREADPOOL_H
 #define K3RT_BASE_THREADPOOL_H
@@ -34,7 +36,7 @@ public:
   /// `threads` >= 1 counts the calling thread. Error: K3RT_OUT_OF_MEMORY.
   Status start(uint32_t threads);
   void stop();
-  uint32_t threads() const { return uint32_t(workers.size()) + 1; }
+  uint32_t threads() const { return numThreads; }
 
   /// Calls body on all of [0, count), in pieces, and returns when all are done.
   /// Everything before the call is visible to the pieces, and everything they
@@ -64,19 +66,28 @@ private:
   static void *workerMain(void *argument);
   void workerLoop(uint32_t thread);
   bool takePiece(uint32_t thread);
+  bool takeFrom(uint32_t share, uint32_t thread);
   void waitForLoop(uint32_t thread, uint32_t seen);
 
-  std::vector<std::unique_ptr<Worker>> workers;
+  /// What is left of a thread's share of a loop: the number of the loop (32
+  /// bits), the first piece left and the one behind the last (16 bits each).
+  struct alignas(64) Share {
+    std::atomic<uint64_t> left{0};
+  };
 
-  // The loop being run. They change only while `ticket` is closed, so a worker
-  // that mixes two loops cannot claim a piece.
+  std::vector<std::unique_ptr<Worker>> workers;
+  /// With the calling one; what workers read does not change while they run.
+  uint32_t numThreads = 1;
+  std::unique_ptr<Share[]> shares{new Share[1]}; ///< of the threads
+  uint32_t loops = 0;
+
+  // The loop being run. They change only while all shares are empty, so a
+  // worker that mixes two loops cannot claim a piece.
   std::atomic<Body> body{nullptr};
   std::atomic<void *> context{nullptr};
   std::atomic<uint32_t> count{0};
   std::atomic<uint32_t> piece{1};
 
-  /// Number of the loop (high half) and its first item not yet claimed (low).
-  alignas(64) std::atomic<uint64_t> ticket{0};
   /// Items of the loop that are finished.
   alignas(64) std::atomic<uint32_t> finished{0};
   std::atomic<bool> callerSleeps{false};

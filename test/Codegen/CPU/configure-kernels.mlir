@@ -49,3 +49,23 @@ func.func private @bf16_products(%x: tensor<?x512xf32>, %w: tensor<4096x512xbf16
   %0 = k3.linear ins(%x, %w : tensor<?x512xf32>, tensor<4096x512xbf16>) outs(%y : tensor<?x4096xf32>) {bf16_x} -> tensor<?x4096xf32>
   return %0 : tensor<?x4096xf32>
 }
+
+// Channels of a convolution are cut into tiles of one size, rows of cheap work into powers of two.
+// CHECK-LABEL: func.func private @short_conv
+// CHECK: kernel_config = #k3.kernel_config<tiles = [384], strategy = "vector">
+// GENERIC: kernel_config = #k3.kernel_config<tiles = [384], strategy = "generic">
+func.func private @short_conv(%x: tensor<?x768xf32>, %w: tensor<768x4xbf16>, %cu: tensor<?xi32>, %slots: tensor<?xi32>,
+                              %y: tensor<?x768xf32>, %state: tensor<?x3x768xf32>) -> (tensor<?x768xf32>, tensor<?x3x768xf32>)
+    attributes {k3.kernel} {
+  %0:2 = k3.kda.short_conv ins(%x, %w, %cu, %slots : tensor<?x768xf32>, tensor<768x4xbf16>, tensor<?xi32>, tensor<?xi32>)
+      outs(%y, %state : tensor<?x768xf32>, tensor<?x3x768xf32>) {silu = true} -> tensor<?x768xf32>, tensor<?x3x768xf32>
+  return %0#0, %0#1 : tensor<?x768xf32>, tensor<?x3x768xf32>
+}
+
+// CHECK-LABEL: func.func private @rms_norm
+// CHECK: kernel_config = #k3.kernel_config<tiles = [8], strategy = "generic">
+func.func private @rms_norm(%x: tensor<?x160xf32>, %w: tensor<160xbf16>, %y: tensor<?x160xf32>) -> tensor<?x160xf32>
+    attributes {k3.kernel} {
+  %0 = k3.rms_norm ins(%x, %w : tensor<?x160xf32>, tensor<160xbf16>) outs(%y : tensor<?x160xf32>) {eps = 1.0e-5} -> tensor<?x160xf32>
+  return %0 : tensor<?x160xf32>
+}

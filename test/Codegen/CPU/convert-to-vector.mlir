@@ -33,6 +33,30 @@ module {
 
 // -----
 
+// A convolution: the inputs of a sequence go through registers, the state is read and written once, and what a later
+// sequence needs is asked for, its outputs for writing.
+module {
+  module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
+    // CHECK-LABEL: func.func private @short_conv
+    // CHECK: scf.if
+    // CHECK: memref.prefetch %{{.*}}, read, locality<2>, data : memref<?x3x32xf32>
+    // CHECK: memref.prefetch %{{.*}}, read, locality<3>, data : memref<?x32xf32>
+    // CHECK: memref.prefetch %{{.*}}, write, locality<3>, data : memref<?x32xf32>
+    // CHECK-COUNT-3: vector.load %{{.*}} : memref<?x3x32xf32>, vector<16xf32>
+    // CHECK: scf.for {{.*}} -> (vector<16xf32>, vector<16xf32>, vector<16xf32>)
+    // CHECK-COUNT-3: math.fma %{{.*}} : vector<16xf32>
+    // CHECK: vector.store %{{.*}} : memref<?x32xf32>, vector<16xf32>
+    // CHECK-COUNT-3: vector.store %{{.*}} : memref<?x3x32xf32>, vector<16xf32>
+    // CHECK-NOT: k3.kda
+    func.func private @short_conv(%x: memref<?x32xf32>, %w: memref<32x4xbf16>, %cu: memref<?xi32>, %slots: memref<?xi32>, %y: memref<?x32xf32>, %state: memref<?x3x32xf32>) attributes {k3.kernel} {
+      k3.kda.short_conv ins(%x, %w, %cu, %slots : memref<?x32xf32>, memref<32x4xbf16>, memref<?xi32>, memref<?xi32>) outs(%y, %state : memref<?x32xf32>, memref<?x3x32xf32>) {silu = false}
+      return
+    }
+  }
+}
+
+// -----
+
 // MLA's products with latents: queries are spread over lanes of latents; rows of latents are multiplied and summed.
 module {
   module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {

@@ -51,6 +51,51 @@ TEST(ThreadPool, LoopsFollowEachOther) {
   EXPECT_EQ(from, std::vector<uint64_t>(64, 20001));
 }
 
+// What a thread works on first is the same in every loop; the others leave it alone while they have work of their own.
+TEST(ThreadPool, ThreadsBeginWithTheirShares) {
+  constexpr uint32_t threads = 4, items = 64;
+  ThreadPool pool;
+  ASSERT_TRUE(pool.start(threads).ok());
+  for (int round = 0; round < 100; ++round) {
+    std::vector<uint32_t> first(threads, items);
+    std::atomic<uint32_t> waiting{threads};
+    pool.parallelFor(items, [&](uint32_t begin, uint32_t, uint32_t thread) {
+      if (first[thread] != items)
+        return;
+      first[thread] = begin;
+      // Until all have begun, so that nobody has time to take what is another's.
+      for (--waiting; waiting != 0;)
+        usleep(10);
+    });
+    EXPECT_EQ(first, (std::vector<uint32_t>{0, 16, 32, 48}));
+  }
+}
+
+// One that is held up loses the rest of its share to the others, from its end.
+TEST(ThreadPool, SharesOfSlowThreadsAreTaken) {
+  ThreadPool pool;
+  ASSERT_TRUE(pool.start(2).ok());
+  for (int round = 0; round < 10; ++round) {
+    std::vector<uint32_t> by(8, 9);
+    std::atomic<bool> begun{false};
+    std::atomic<int> rest{7};
+    pool.parallelFor(8, [&](uint32_t begin, uint32_t end, uint32_t thread) {
+      for (uint32_t i = begin; i < end; ++i)
+        by[i] = thread;
+      if (begin == 4) {
+        begun = true;
+        while (rest != 0)
+          usleep(10);
+        return;
+      }
+      while (!begun)
+        usleep(10);
+      rest -= int(end - begin);
+    });
+    EXPECT_EQ(by, (std::vector<uint32_t>{0, 0, 0, 0, 1, 0, 0, 0}));
+  }
+}
+
 // Long enough apart that the workers have gone to sleep.
 TEST(ThreadPool, SleepersWake) {
   ThreadPool pool;
