@@ -18,6 +18,7 @@ config.substitutions.append(("%golden", os.path.join(config.k3_src_root, "test",
 config.substitutions.append(("%reference", os.path.join(config.k3_obj_root, "docs")))
 # A folder with a CUDA driver that needs no GPU and knows the toy model's kernels.
 config.substitutions.append(("%fake_cuda", os.path.join(config.k3_obj_root, "test", "unit", "Runtime", "fake-cuda")))
+config.substitutions.append(("%unit_tests", os.path.join(config.k3_obj_root, "test", "unit", "bin")))
 config.substitutions.append(("%configs", os.path.join(config.k3_src_root, "test", "configs")))
 
 

@@ -127,48 +127,32 @@ mkdir -p "$logs/empty"
 printf 'not a driver' >"$logs/empty/libcuda.so.1"
 refused driver driver env LD_LIBRARY_PATH="$logs/empty" "$bin/k3-run" "$one" "${at[@]}" --prompt x --device cuda:0
 
-# --- sanitizers, where they are: a few tokens of each model, and the smallest cases of every op ---
-sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
-# races TOOL... -- COMMAND...: racecheck keeps about 0.8 GB per launch in the host's memory, so it looks at 25 launches of a
-# run at a time, three runs side by side; the last looks at all that are left.
-races() {
-  local tool=() status=0
-  while [ "$1" != -- ]; do tool+=("$1"); shift; done
-  shift
-  local command=("$@") skip pids=()
-  for skip in $(seq 0 25 375); do
-    "${tool[@]}" --port $((49152 + 8 * skip)) --launch-skip "$skip" $([ "$skip" -lt 375 ] && echo --launch-count 25) "${command[@]}" \
-      >"$logs/race-$$-$skip.log" 2>&1 &
-    pids+=($!)
-    if [ ${#pids[@]} -eq 3 ]; then
-      for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-      pids=()
-    fi
-  done
-  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-  cat "$logs/race-$$-"*.log
-  rm -f "$logs/race-$$-"*.log
-  return $status
-}
-export -f races
-if [ -n "$sanitizer" ]; then
-  tokens=(--prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph)
-  for model in k3-nano kimi-linear-nano; do
-    run=("$bin/k3-run" "$folder/artifacts/$model.k3a" --weights-dir "$models/$model" "${tokens[@]}")
-    step memcheck-$model 60 "$sanitizer" --tool memcheck --error-exitcode 1 "${run[@]}"
-    step racecheck-$model 120 races "$sanitizer" --tool racecheck --error-exitcode 1 -- "${run[@]}"
-  done
-  step memcheck-kernels 60 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
-    --exact-memory --in-process --seconds=45 --json="$logs/memcheck-kernels.json"
-else
-  echo "no compute-sanitizer here"
-fi
-
 # --- the runtime's own benchmarks ---
 for model in k3-nano kimi-linear-nano; do
   step bench-$model 40 json bench-$model "$bin/k3-bench" "$folder/artifacts/$model.k3a" \
     --weights-dir "$models/$model" --device cuda:0 --json
 done
+
+# --- sanitizers, where they are: a few tokens of each model, and cases of every op ---
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -n 1)
+# racecheck NAME PARTS COMMAND...: the step's result says which kernels have hazards.
+racecheck() { step "racecheck-$1" 120 "$root/scripts/gpu/racecheck.sh" "$sanitizer" "$logs/racecheck-$1.json" "${@:2}"; }
+if [ -n "$sanitizer" ]; then
+  step memcheck-kernels 60 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
+    --exact-memory --in-process --seconds=45 --json="$logs/memcheck-kernels.json"
+  tokens=(--prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph)
+  for model in k3-nano kimi-linear-nano; do
+    for artifact in $model $model-bf16; do
+      run=("$bin/k3-run" "$folder/artifacts/$artifact.k3a" --weights-dir "$models/$model" "${tokens[@]}")
+      step memcheck-$artifact 60 "$sanitizer" --tool memcheck --error-exitcode 1 "${run[@]}"
+      racecheck $artifact 16 "${run[@]}"
+    done
+  done
+  # As many parts as 25 launches each need, and one for what comes after them.
+  racecheck kernels 6 "$bin/k3-gpu-player" "$cases/kernels.json" --one-of-each --exact-memory --in-process
+else
+  echo "no compute-sanitizer here"
+fi
 
 {
   printf '{"failed": %d, "steps": [\n' "$failed"

@@ -60,6 +60,7 @@ for model in k3-nano kimi-linear-nano; do
   compile $model-bf16 "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16 --cache-dtype=bf16
 done
 compile cpu-only "$models/kimi-linear-nano" --target=$cpu --weights=reference
-tar -cJf "$folder.tar.xz" -C "$folder" .
+# Most of it are f32 values: that is what lc and lp are for.
+tar -C "$folder" -c . | xz --lzma2=preset=9,lc=0,lp=2 >"$folder.tar.xz"
 du -h "$folder.tar.xz"
 exit $incomplete

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "test/gpu/CaseFile.h"
+#include "test/gpu/Sample.h"
 
 #include <nlohmann/json.hpp>
 
@@ -142,6 +143,9 @@ static void to_json(json &j, const Content &content) {
          {"period", content.period}};
     break;
   }
+  case Content::Kind::produced:
+    j = {{"case", content.run}, {"argument", content.argument}};
+    break;
   }
 }
 
@@ -151,6 +155,10 @@ static void from_json(const json &j, Content &content) {
   } else if (j.is_array()) {
     content.kind = Content::Kind::stored;
     content.blob = j.get<Blob>();
+  } else if (j.contains("case")) {
+    content.kind = Content::Kind::produced;
+    content.run = j.at("case").get<std::uint32_t>();
+    content.argument = j.at("argument").get<std::uint32_t>();
   } else {
     content.kind = Content::Kind::drawn;
     std::string name = j.at("draw").get<std::string>();
@@ -191,7 +199,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, op, strategy, entry, cubin, threads, 
                                    registers, staticSharedBytes, spillBytes, stackBytes, startsEarly)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, kernel, grid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tolerance, ofLargest, ofOwn, absolute)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, step, mask, tolerance)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, sums, largest, mask, tolerance)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Case, test, variants, arguments, scalars, expectations, trafficBytes, operations,
                                    peak)
 
@@ -225,6 +233,17 @@ static void check(const CaseSet &set) {
     require(blob.offset <= set.data.size() && blob.length <= set.data.size() - blob.offset,
             "bytes outside the data file");
   };
+  auto requireProducer = [&](const Case &user, const Content &content, std::uint64_t size) {
+    require(content.run < static_cast<std::size_t>(&user - set.cases.data()),
+            user.test + ": made by a case that is not in front of it");
+    const Case &producer = set.cases[content.run];
+    require(content.argument < producer.arguments.size() && producer.arguments[content.argument].writes &&
+                producer.arguments[content.argument].bytes() == size,
+            user.test + ": made by a case that does not make it");
+    for (const Argument &argument : producer.arguments)
+      for (const Content &before : argument.contents)
+        require(before.kind != Content::Kind::produced, user.test + ": made from what another case makes");
+  };
   for (const Kernel &kernel : set.kernels)
     requireBlob(kernel.cubin);
   for (const Case &c : set.cases) {
@@ -238,6 +257,8 @@ static void check(const CaseSet &set) {
         require(content.kind != Content::Kind::stored || content.blob.length == size / members,
                 c.test + ": an argument of another size than its bytes");
         require(content.kind != Content::Kind::drawn || content.period > 0 || size == 0, c.test + ": nothing drawn");
+        if (content.kind == Content::Kind::produced)
+          requireProducer(c, content, size / members);
       }
     }
     for (const Variant &variant : c.variants) {
@@ -247,15 +268,23 @@ static void check(const CaseSet &set) {
     }
     for (const Expectation &e : c.expectations) {
       require(e.argument < c.arguments.size(), c.test + ": an expectation of no argument");
-      for (const Blob &blob : {e.values, e.positions, e.mask})
+      for (const Blob &blob : {e.values, e.positions, e.sums, e.mask})
         requireBlob(blob);
       const Argument &argument = c.arguments[e.argument];
       std::uint64_t count = e.values.length / 4, elements = static_cast<std::uint64_t>(argument.elements());
       require(!argument.isTable, c.test + ": an expectation of a table");
       require(e.mask.length == 0 || e.mask.length == count, c.test + ": a mask of another size than its values");
-      require(e.step > 0, c.test + ": elements without a step");
-      require(e.positions.length == 0 ? count == (elements + e.step - 1) / e.step : e.positions.length == count * 8,
-              c.test + ": not as many values as positions");
+      if (e.sums.length > 0) {
+        Sample sample(elements);
+        require(argument.dtype != "i32" && e.mask.length == 0 && e.positions.length == 0,
+                c.test + ": sums of what has none");
+        require(e.sums.length == sample.blocks() * 4 &&
+                    count == sample.positions(decode("f32", set.at(e.sums), sample.blocks())).size(),
+                c.test + ": a sample of another size than its argument's");
+      } else {
+        require(e.positions.length == 0 ? count == elements : e.positions.length == count * 8,
+                c.test + ": not as many values as positions");
+      }
       for (std::uint64_t i = 0; i < e.positions.length / 8; ++i) {
         std::int64_t position;
         std::memcpy(&position, set.at(e.positions) + i * 8, 8);

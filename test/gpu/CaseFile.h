@@ -26,12 +26,14 @@ constexpr unsigned char poison = 0xFF;
 
 /// What an argument holds before the run.
 struct Content {
-  enum class Kind : std::uint8_t { poison, stored, drawn };
+  enum class Kind : std::uint8_t { poison, stored, drawn, produced };
   Kind kind = Kind::poison;
   Blob blob;
   Draw draw;
   /// Elements drawn; the argument repeats them as often as it has room. Tensors of gigabytes are made like that.
   std::uint64_t period = 0;
+  /// Produced: what the first kernel of an earlier case leaves in one of its arguments.
+  std::uint32_t run = 0, argument = 0;
 };
 
 struct Argument {
@@ -71,7 +73,7 @@ struct Variant {
 /// An element passes if it differs by no more than the sum of these; with all 0 it must be equal. What is expected to
 /// be NaN must be NaN.
 struct Tolerance {
-  double ofLargest = 0; ///< times the largest magnitude that is expected
+  double ofLargest = 0; ///< times the largest magnitude that is expected anywhere
   double ofOwn = 0;     ///< times the magnitude of this element
   double absolute = 0;
 };
@@ -79,8 +81,10 @@ struct Tolerance {
 struct Expectation {
   std::uint32_t argument = 0;
   Blob values;    ///< f32, or i32 for an integer argument
-  Blob positions; ///< i64 flat indices of the values; none: elements 0, step, 2 step, ...
-  std::uint64_t step = 1;
+  Blob positions; ///< i64 flat indices of the values; none: all elements, or those of the argument's Sample
+  Blob sums;      ///< f32, of the blocks of the argument's Sample; none: it is not sampled
+  /// Of all that is expected where only a part is in `values`; 0: none but those.
+  double largest = 0;
   Blob mask; ///< a byte for each value, 0 = any; none: all count
   Tolerance tolerance;
 };

@@ -39,6 +39,7 @@ public:
     bool early = false;                    ///< may begin before the launch in front has ended
     std::vector<std::uint64_t> parameters; ///< addresses, then scalars
     std::vector<Map> maps;                 ///< parameters after those
+    std::vector<Address> written;          ///< arguments that it may write; for checkers
   };
 
   virtual ~Gpu() = default;

@@ -36,8 +36,9 @@ Layout::Layout(const Case &c, std::uint64_t guard) : total(guard) {
   }
 }
 
-Placement::Placement(Gpu &gpu, const CaseSet &set, const Case &c, const Layout &layout, bool own)
-    : gpu(gpu), set(set), c(c), layout(layout), own(own) {
+Placement::Placement(Gpu &gpu, const CaseSet &set, const Case &c, const Layout &layout, bool own,
+                     const Produced &produced)
+    : gpu(gpu), set(set), c(c), layout(layout), own(own), produced(produced) {
   if (own)
     for (const Layout::Piece &piece : layout.pieces())
       memory.push_back(std::make_unique<GpuMemory>(gpu, std::max<std::uint64_t>(piece.bytes, 1)));
@@ -76,6 +77,9 @@ void Placement::initialize(const Layout::Piece &piece) {
     break;
   case Content::Kind::stored:
     gpu.upload(to, set.at(piece.content->blob), piece.bytes);
+    break;
+  case Content::Kind::produced:
+    gpu.upload(to, produced.at({piece.content->run, piece.content->argument}).data(), piece.bytes);
     break;
   case Content::Kind::drawn: {
     const std::string &dtype = c.arguments[piece.argument].dtype;

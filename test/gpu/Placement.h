@@ -35,11 +35,14 @@ private:
   std::uint64_t total = 0;
 };
 
+/// What cases left that others read, by case and argument.
+using Produced = std::map<std::pair<std::uint32_t, std::uint32_t>, Bytes>;
+
 /// The arguments in memory: in one block, or each in its own.
 class Placement {
 public:
   /// `own`: every piece has memory of exactly its size.
-  Placement(Gpu &gpu, const CaseSet &set, const Case &c, const Layout &layout, bool own);
+  Placement(Gpu &gpu, const CaseSet &set, const Case &c, const Layout &layout, bool own, const Produced &produced);
   Gpu::Address address(const Layout::Piece &piece) const;
   /// Everything as before the first run; `onlyWritten`: only what kernels write.
   void initialize(bool onlyWritten);
@@ -59,6 +62,7 @@ private:
   const Case &c;
   const Layout &layout;
   bool own;
+  const Produced &produced;
   std::vector<std::unique_ptr<GpuMemory>> memory;
 };
 

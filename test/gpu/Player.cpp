@@ -5,6 +5,7 @@
 #include "test/gpu/Player.h"
 #include "test/gpu/Compare.h"
 #include "test/gpu/Placement.h"
+#include "test/gpu/Sample.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,16 +23,16 @@ constexpr std::uint64_t guardBytes = 4096;
 class Play {
 public:
   Play(Gpu &gpu, const CaseSet &set, const Case &c, const Variant &variant, Gpu::Function function,
-       const PlayOptions &options)
+       const PlayOptions &options, const Produced &produced)
       : gpu(gpu), set(set), c(c), variant(variant), function(function), options(options),
         layout(c, options.exactMemory ? 0 : guardBytes),
         whole(!options.exactMemory && layout.bytes() <= options.wholeBytes),
-        placement(gpu, set, c, layout, options.exactMemory) {}
+        produced(produced), placement(gpu, set, c, layout, options.exactMemory, produced) {}
 
   PlayResult run() {
     placement.initialize(false);
     if (whole) {
-      pristine = std::make_unique<Placement>(gpu, set, c, layout, false);
+      pristine = std::make_unique<Placement>(gpu, set, c, layout, false, produced);
       pristine->copyFrom(placement);
       before = placement.download();
     }
@@ -55,6 +56,8 @@ public:
     placement.initialize(false);
     return makeLaunch(placement);
   }
+  /// What such a run leaves in an argument.
+  Bytes leftIn(std::uint32_t argument) const { return elements(argument, {}); }
 
 private:
   template <typename... Parts> void fail(const Parts &...parts) {
@@ -73,6 +76,9 @@ private:
     launch.cluster = kernel.cluster;
     for (std::uint32_t i = 0; i < c.arguments.size(); ++i)
       launch.parameters.push_back(memory.address(layout.argument(i)));
+    for (const Layout::Piece &piece : layout.pieces())
+      if (piece.writes)
+        launch.written.push_back(memory.address(piece));
     for (Index scalar : c.scalars)
       launch.parameters.push_back(static_cast<std::uint64_t>(scalar));
     for (const TensorMap &map : kernel.tensorMaps) {
@@ -136,24 +142,32 @@ private:
     std::vector<double> expected = decode(dtype == "i32" ? "i32" : "f32", set.at(expectation.values), count);
     Bytes bytes = elements(expectation.argument, expectation.positions);
     std::vector<double> got = decode(dtype, bytes.data(), bytes.size() / elementBytes(dtype));
-    if (expectation.step > 1) {
-      // Of the others it is known at least that they are numbers, if all are.
-      bool numbers = std::none_of(expected.begin(), expected.end(), [](double x) { return std::isnan(x); });
-      auto bad = std::find_if(got.begin(), got.end(), [](double x) { return std::isnan(x); });
-      if (numbers && expectation.mask.length == 0 && bad != got.end())
-        fail("argument ", expectation.argument, ": element ", bad - got.begin(), " is not a number");
-      for (std::uint64_t i = 0; i < count; ++i)
-        got[i] = got[i * expectation.step];
-      got.resize(count);
+    if (expectation.sums.length > 0) {
+      Sample sample(got.size());
+      std::vector<double> sums = decode("f32", set.at(expectation.sums), sample.blocks()), some;
+      checkSums(expectation, got, sums, sample.blockSize());
+      for (std::uint64_t position : sample.positions(sums))
+        some.push_back(got[position]);
+      got = std::move(some);
     }
     const unsigned char *mask = set.at(expectation.mask);
-    Comparison comparison = compare(got, expected, {mask, mask + expectation.mask.length}, expectation.tolerance);
+    Comparison comparison =
+        compare(got, expected, {mask, mask + expectation.mask.length}, expectation.tolerance, expectation.largest);
     result.worst = std::max(result.worst, comparison.worst);
     result.relativeError = std::max(result.relativeError, comparison.relativeError);
     if (!comparison.pass())
       fail("argument ", expectation.argument, ": value ", comparison.at, " of ", count, " is ", comparison.got,
            " and should be ", comparison.expected, "; largest error ", comparison.relativeError,
            " of the largest value, ", comparison.worst, " times what is allowed");
+  }
+
+  void checkSums(const Expectation &expectation, const std::vector<double> &got, const std::vector<double> &sums,
+                 std::uint64_t blockSize) {
+    Comparison comparison = compareSums(got, sums, blockSize, expectation.tolerance, expectation.largest);
+    result.worst = std::max(result.worst, comparison.worst);
+    if (!comparison.pass())
+      fail("argument ", expectation.argument, ": elements from ", comparison.at * blockSize, " on add up to ",
+           comparison.got, " and should to ", comparison.expected, ", ", comparison.worst, " times off what is allowed");
   }
 
   /// What must come out equal: the whole block, or the places that are looked at.
@@ -200,7 +214,7 @@ private:
     std::vector<Gpu::Launch> launches{makeLaunch(placement)};
     placement.initialize(true);
     for (std::uint64_t i = 1; i < copies; ++i) {
-      more.push_back(std::make_unique<Placement>(gpu, set, c, layout, false));
+      more.push_back(std::make_unique<Placement>(gpu, set, c, layout, false, produced));
       more.back()->copyFrom(placement);
       launches.push_back(makeLaunch(*more.back()));
     }
@@ -241,6 +255,7 @@ private:
   const PlayOptions &options;
   Layout layout;
   bool whole; ///< small enough to look at every byte
+  const Produced &produced;
   Placement placement;
   std::unique_ptr<Placement> pristine; ///< if `whole`
   Bytes before, after;                 ///< the block, if `whole`
@@ -259,12 +274,29 @@ Gpu::Function Player::load(std::uint32_t kernel) {
   return known->second;
 }
 
+void Player::produceInputs(const Case &c) {
+  for (const Argument &argument : c.arguments)
+    for (const Content &content : argument.contents) {
+      if (content.kind != Content::Kind::produced || produced.count({content.run, content.argument}))
+        continue;
+      const Case &producer = set.cases[content.run];
+      const Variant &variant = producer.variants[0];
+      Play play(gpu, set, producer, variant, load(variant.kernel), options, produced);
+      gpu.launch(play.prepare());
+      gpu.finish();
+      for (std::uint32_t i = 0; i < producer.arguments.size(); ++i)
+        if (producer.arguments[i].writes)
+          produced[{content.run, i}] = play.leftIn(i);
+    }
+}
+
 Player::RoundTime Player::timeRound(const std::vector<std::pair<const Case *, const Variant *>> &round) {
   constexpr int rounds = 4, samples = 15;
   std::vector<std::unique_ptr<Play>> plays;
   std::vector<Gpu::Launch> launches;
   for (const auto &[c, variant] : round) {
-    plays.push_back(std::make_unique<Play>(gpu, set, *c, *variant, load(variant->kernel), options));
+    produceInputs(*c);
+    plays.push_back(std::make_unique<Play>(gpu, set, *c, *variant, load(variant->kernel), options, produced));
     launches.push_back(plays.back()->prepare());
   }
   for (std::size_t i = 0; i < (rounds - 1) * round.size(); ++i)
@@ -279,5 +311,6 @@ Player::RoundTime Player::timeRound(const std::vector<std::pair<const Case *, co
 }
 
 PlayResult Player::play(const Case &c, const Variant &variant) {
-  return Play(gpu, set, c, variant, load(variant.kernel), options).run();
+  produceInputs(c);
+  return Play(gpu, set, c, variant, load(variant.kernel), options, produced).run();
 }

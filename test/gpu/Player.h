@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #pragma once
-#include "test/gpu/Gpu.h"
+#include "test/gpu/Placement.h"
 
 #include <map>
 
@@ -51,11 +51,14 @@ public:
 
 private:
   Gpu::Function load(std::uint32_t kernel);
+  /// Runs the cases whose results `c` reads.
+  void produceInputs(const Case &c);
 
   Gpu &gpu;
   const CaseSet &set;
   PlayOptions options;
   std::map<std::uint32_t, Gpu::Function> functions;
+  Produced produced;
 };
 
 } // namespace k3::gpu

@@ -10,6 +10,7 @@
 #include "test/gpu/CudaGpu.h"
 #include "test/gpu/Player.h"
 #include "test/gpu/Report.h"
+#include "test/gpu/Tasks.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -34,6 +35,7 @@ const char *const usage =
     R"(usage: k3-gpu-player FILE.json... [options]
 Runs the kernels of case files on a GPU and checks their results.
   --filter=TEXT       only tests whose name contains TEXT (may be given several times)
+  --one-of-each       of all cases with the same op, strategy and element types only one
   --json=FILE         write the report there
   --device=N          CUDA device (0)
   --repeats=N         runs that must agree to the last bit (50)
@@ -51,7 +53,7 @@ struct Options {
   std::vector<std::string> files, filters, round;
   std::string report;
   int device = 0, caseSeconds = 60, seconds = 0;
-  bool inProcess = false, list = false;
+  bool inProcess = false, list = false, oneOfEach = false;
   PlayOptions play;
 };
 
@@ -100,6 +102,8 @@ Options parse(int argc, char **argv) {
         refuse("--round takes parts of names");
     } else if (argument == "--in-process")
       options.inProcess = true;
+    else if (argument == "--one-of-each")
+      options.oneOfEach = true;
     else if (argument == "--list")
       options.list = true;
     else if (argument == "--help") {
@@ -115,11 +119,6 @@ Options parse(int argc, char **argv) {
   return options;
 }
 
-/// One variant of one case of one file.
-struct Task {
-  std::size_t set, number, variant;
-};
-
 class Session {
 public:
   explicit Session(Options given) : options(std::move(given)), sets(options.files.size()) {
@@ -132,6 +131,8 @@ public:
           if (isWanted(sets[i].cases[j].test))
             tasks.push_back({i, j, v});
     }
+    if (options.oneOfEach)
+      tasks = chooseOneOfEach(sets, tasks);
     if (options.seconds > 0) // so that what time does not reach is some of everything
       std::shuffle(tasks.begin(), tasks.end(), std::mt19937(1));
   }

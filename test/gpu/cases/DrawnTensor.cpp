@@ -50,19 +50,6 @@ void k3::test::expectAt(const Array &array, const std::vector<Index> &positions,
   EXPECT_TRUE(CaseExport::get()->expect(array, expected, tolerance, {}, positions));
 }
 
-void k3::test::expectSome(const Array &array, const Vec &expected, double ofLargest) {
-  ASSERT_EQ(static_cast<Index>(expected.size()), array.elements());
-  Random random(1);
-  std::vector<Index> positions{0, array.elements() - 1};
-  for (int i = 0; i < 4000; ++i)
-    positions.push_back(random.integer(0, array.elements() - 1));
-  std::sort(positions.begin(), positions.end());
-  Vec some;
-  for (Index position : positions)
-    some.push_back(expected[static_cast<std::size_t>(position)]);
-  expectAt(array, positions, some, ofLargest);
-}
-
 void k3::test::measure(double trafficBytes, double operations) {
   CaseExport::get()->measure(trafficBytes, operations, "bf16");
 }

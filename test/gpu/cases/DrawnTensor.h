@@ -38,8 +38,6 @@ void expectAt(const Array &array, const std::vector<Index> &positions, const Vec
 inline void expectAt(const Array &array, const std::vector<Index> &positions, const Vec &expected, double ofLargest) {
   expectAt(array, positions, expected, Tolerance{ofLargest, 0, 0});
 }
-/// Checks some thousand of all elements, the first and the last among them.
-void expectSome(const Array &array, const Vec &expected, double ofLargest);
 /// The latest run is to be timed.
 void measure(double trafficBytes, double operations = 0);
 

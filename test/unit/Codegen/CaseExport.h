@@ -24,6 +24,8 @@ public:
   /// What the latest run that wrote `array` must have left there. `positions`: of the values, if not all.
   ::testing::AssertionResult expect(const Array &array, const Vec &values, Tolerance tolerance, const Mask &mask,
                                     const std::vector<Index> &positions = {});
+  /// See passOn of the harness.
+  void passOn(const std::vector<Array> &arrays);
   /// The latest run is to be timed.
   void measure(double trafficBytes, double operations, const std::string &peak);
   /// Writes the file; a destination of which nothing was expected is a failure.
@@ -37,6 +39,11 @@ private:
     std::size_t run;
     std::uint32_t argument;
   };
+  /// Holds the array's memory, so that no other one is taken for it.
+  struct Passed {
+    Place place;
+    Array array;
+  };
   struct Drawn {
     gpu::Draw draw;
     std::uint64_t count;
@@ -45,6 +52,7 @@ private:
   std::string path;
   gpu::CaseSet set;
   std::unordered_map<const void *, Place> written; ///< by the array's memory
+  std::unordered_map<const void *, Passed> passed; ///< likewise
   std::unordered_map<std::size_t, Drawn> draws;    ///< by the hash of the bytes
 };
 

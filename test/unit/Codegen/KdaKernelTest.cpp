@@ -208,6 +208,7 @@ void checkChunks(const ChunkCase &c, const CompileOptions &options) {
     EXPECT_TRUE(isClose(aqk, parts.aqk, tolerance)) << where;
     // Decays below f32's range are 0.
     EXPECT_TRUE(isClose(gl, parts.gl, Tolerance{tolerance, 0, 1e-30})) << where;
+    passOn({qg, w, u, kd, aqk, gl});
 
     Array out = part({batch.tokens(), c.heads, c.value});
     Array state = Array::f32({batch.pool(), c.heads, c.value, c.key}, in.state);

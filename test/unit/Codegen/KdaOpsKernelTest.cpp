@@ -270,6 +270,7 @@ TEST_P(KdaChunk, PrepareAndScan) {
       const char *names[] = {"qg", "w", "u", "kd", "aqk", "gl"};
       for (int i = 0; i < 6; ++i)
         EXPECT_TRUE(isClose(made[i], *want[i], partTolerance)) << way << ", " << names[i] << ", " << T << " rows";
+      passOn(made);
 
       Array state = scan.state(pool.slots), out = Array::undefined("f32", {T, H, V});
       Vec expectedState = state.values();

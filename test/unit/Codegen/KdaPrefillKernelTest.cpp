@@ -187,6 +187,7 @@ void check(const ChunkCase &c, const CompileOptions &options, const std::vector<
     EXPECT_TRUE(isClose(a.parts[3], want.kd, tolerance)) << where;
     EXPECT_TRUE(isClose(a.parts[4], want.aqk, scoreTolerance)) << where;
     EXPECT_TRUE(isClose(a.parts[5], want.gl, decayTolerance)) << where;
+    passOn(a.parts);
 
     Vec expectedState = a.state.values();
     kernels.scan->run(a.ofScan());

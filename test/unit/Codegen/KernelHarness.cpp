@@ -10,11 +10,12 @@
 #include "lib/Support/Registration.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
-#include "test/unit/Codegen/PtxMachine.h"
+#include "test/unit/Codegen/PtxGpu.h"
 #include "test/gpu/Compare.h"
 #include "test/unit/Codegen/CaseExport.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -150,6 +151,11 @@ std::vector<std::int32_t> Array::ints() const {
 ::testing::AssertionResult k3::test::isEqual(const Array &array, const std::vector<std::int32_t> &expected,
                                              const Mask &mask) {
   return isEqual(array, Vec(expected.begin(), expected.end()), mask);
+}
+
+void k3::test::passOn(const std::vector<Array> &arrays) {
+  if (CaseExport *cases = CaseExport::get())
+    cases->passOn(arrays);
 }
 
 //===----------------------------------------------------------------------===//
@@ -401,6 +407,13 @@ struct GpuCode {
 
 } // namespace
 
+/// "k3.mla.attend" by "rows" -> mla_attend_rows
+static std::string makeEntryName(const gpu::Kernel &kernel) {
+  std::string name = kernel.op.substr(kernel.op.find('.') + 1) + "_" + kernel.strategy;
+  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
 /// Configures and, if `wanted` likes the config, compiles the kernel of `source`. Null without an error in `messages`:
 /// not wanted.
 static std::optional<GpuCode> compileForGpu(const std::string &source, const mlir::k3::GpuTarget &target,
@@ -434,6 +447,8 @@ static std::optional<GpuCode> compileForGpu(const std::string &source, const mli
   gpu::Kernel &kernel = code.kernel;
   kernel.op = root->getName().getStringRef().str();
   kernel.strategy = code.config.getStrategy().str();
+  if (assemble) // what looks on at a GPU says only this of a kernel
+    func.setSymName(makeEntryName(kernel));
   kernel.entry = func.getName().str();
   kernel.threads = static_cast<std::uint32_t>(code.config.getThreads());
   kernel.cluster = static_cast<std::uint32_t>(code.config.getCluster());
@@ -496,14 +511,16 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOption
     if (generic && kernel->emitted && options.fastestOnly)
       continue;
     messages.clear();
-    std::optional<GpuCode> code = compileForGpu(source, *target, phase, generic, /*assemble=*/true, isNew);
+    // Interpreters, which have no ptxas, take PTX for cubins.
+    bool asPtx = std::getenv("K3_EXPORT_PTX") != nullptr;
+    std::optional<GpuCode> code = compileForGpu(source, *target, phase, generic, /*assemble=*/!asPtx, isNew);
     if (!code && !messages.empty())
       ADD_FAILURE() << messages << source;
     if (!code)
       continue;
     kernel->emitted |= code->kernel.strategy != "generic";
     kernel->dynamicDims = code->dynamicDims;
-    kernel->variants.push_back({CaseExport::get()->addKernel(code->kernel, code->cubin), code->grid,
+    kernel->variants.push_back({CaseExport::get()->addKernel(code->kernel, asPtx ? code->ptx : code->cubin), code->grid,
                                 phase == mlir::k3::Phase::decode ? code->boundaries : -1});
   }
   if (kernel->variants.empty())
@@ -537,24 +554,6 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForSimulation(const CompileOp
   return kernel;
 }
 
-/// The map of an array with as many dimensions as the box, outer ones folded.
-static PtxTensorMap makeTensorMap(const gpu::TensorMap &spec, const Array &array) {
-  PtxTensorMap map;
-  map.address = array.data();
-  map.elementBytes = static_cast<std::uint32_t>(gpu::elementBytes(array.dtype()));
-  map.rank = static_cast<std::uint32_t>(spec.box.size());
-  map.swizzleBytes = spec.swizzle;
-  std::fill_n(map.sizes, map.rank, 1);
-  std::size_t dims = array.shape().size();
-  for (std::size_t i = 0; i < dims; ++i)
-    map.sizes[std::min<std::size_t>(i, map.rank - 1)] *= static_cast<std::uint32_t>(array.shape()[dims - 1 - i]);
-  for (std::uint32_t i = 0; i < map.rank; ++i)
-    map.box[i] = spec.box[map.rank - 1 - i];
-  for (std::uint32_t i = 0; i + 1 < map.rank; ++i)
-    map.strides[i] = (i ? map.strides[i - 1] : map.elementBytes) * map.sizes[i];
-  return map;
-}
-
 void CompiledKernel::simulate(const std::vector<Array> &arrays, const std::vector<std::int64_t> &scalars) {
   auto bytesOf = [](const auto &value) {
     auto *p = reinterpret_cast<const std::uint8_t *>(&value);
@@ -579,8 +578,11 @@ void CompiledKernel::simulate(const std::vector<Array> &arrays, const std::vecto
   }
   for (std::int64_t scalar : scalars)
     launch.params.push_back(bytesOf(scalar));
-  for (const gpu::TensorMap &map : tensorMaps)
-    launch.params.push_back(bytesOf(makeTensorMap(map, arrays[map.argument])));
+  for (const gpu::TensorMap &map : tensorMaps) {
+    const Array &array = arrays[map.argument];
+    launch.params.push_back(
+        bytesOf(makeTensorMap(array.data(), array.dtype(), array.shape(), map.box, map.swizzle)));
+  }
   EXPECT_EQ(simulatePtx(ptx, launch, memory), "");
 }
 

@@ -21,7 +21,8 @@
 ///
 /// Where K3_EXPORT_CASES names a JSON file to be written, kernels are compiled for a GPU instead, which need not be
 /// there: every run and what is expected of it becomes a case of that file, for k3-gpu-player. A result counts as what it
-/// is expected to be from where the test checks it, so that later runs can build on it.
+/// is expected to be from where the test checks it, so that later runs can build on it. With K3_EXPORT_PTX, kernels are PTX
+/// instead of cubins, for k3-ptx-player.
 namespace k3::test {
 
 using ref::Index;
@@ -104,6 +105,10 @@ private:
 ::testing::AssertionResult isClose(const Array &array, const Vec &expected, Tolerance tolerance, const Mask &mask = {});
 ::testing::AssertionResult isEqual(const Array &array, const Vec &expected, const Mask &mask = {});
 ::testing::AssertionResult isEqual(const Array &array, const std::vector<std::int32_t> &expected, const Mask &mask = {});
+
+/// When exporting, later runs, which may only read these, find there what the latest run leaves on the GPU, as they do here,
+/// and not what it is expected to leave.
+void passOn(const std::vector<Array> &arrays);
 
 enum class Way { emitter, decomposition };
 

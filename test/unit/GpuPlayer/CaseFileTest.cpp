@@ -53,7 +53,7 @@ CaseSet example() {
   out.writes = true;
   c.arguments = {stored, drawn, table, out};
   c.scalars = {1, -2};
-  Expectation all, some;
+  Expectation all, some, sampled;
   all.argument = some.argument = 3;
   all.values = storeFloats(set, {5, 6, 7, 8});
   all.mask = set.store("\1\1\0\1", 4);
@@ -61,11 +61,21 @@ CaseSet example() {
   some.values = storeFloats(set, {6});
   Index position = 1;
   some.positions = set.store(&position, 8);
-  c.expectations = {all, some};
+  // Four elements are their own sample, in one block.
+  sampled.argument = 3;
+  sampled.values = storeFloats(set, {5, 6, 7, 8});
+  sampled.sums = storeFloats(set, {26});
+  sampled.largest = 8;
+  c.expectations = {all, some, sampled};
   c.trafficBytes = 48;
   c.operations = 4;
   c.peak = "f32";
   set.cases = {c};
+  content = Content();
+  content.kind = Content::Kind::produced;
+  content.argument = 3;
+  c.arguments[0].contents = {content};
+  set.cases.push_back(c);
   return set;
 }
 
@@ -81,7 +91,11 @@ std::string roundTrip(const CaseSet &set, CaseSet &out) {
 TEST(CaseFile, KeepsEverything) {
   CaseSet set = example(), read;
   ASSERT_EQ(roundTrip(set, read), "");
-  ASSERT_EQ(read.cases.size(), 1u);
+  ASSERT_EQ(read.cases.size(), 2u);
+  const Content &produced = read.cases[1].arguments[0].contents[0];
+  EXPECT_EQ(produced.kind, Content::Kind::produced);
+  EXPECT_EQ(produced.run, 0u);
+  EXPECT_EQ(produced.argument, 3u);
   const Case &c = read.cases[0];
   const Kernel &kernel = read.kernels.at(0);
   EXPECT_EQ(kernel.op + kernel.strategy + kernel.entry, "k3.toygenerictoy");
@@ -101,6 +115,8 @@ TEST(CaseFile, KeepsEverything) {
   EXPECT_EQ(c.expectations[0].mask.length, 4u);
   EXPECT_EQ(c.expectations[0].tolerance.ofOwn, 2e-6);
   EXPECT_EQ(c.expectations[1].positions.length, 8u);
+  EXPECT_EQ(decode("f32", read.at(c.expectations[2].sums), 1), std::vector<double>{26});
+  EXPECT_EQ(c.expectations[2].largest, 8);
   EXPECT_EQ(c.trafficBytes, 48);
   EXPECT_EQ(c.peak, "f32");
 }
@@ -136,8 +152,17 @@ TEST(CaseFile, RefusesWhatDoesNotFit) {
             std::string::npos);
   EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].values.length = 8; }).find("mask"),
             std::string::npos);
-  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].step = 2; }).find("positions"), std::string::npos);
-  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[0].step = 0; }).find("without a step"),
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].arguments[3].shape = {5}; }).find("as positions"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) {
+              s.cases[0].expectations[2].sums = s.cases[0].expectations[2].values;
+            }).find("a sample of another size"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[2].values.length = 12; }).find("a sample of another"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].expectations[2].sums.offset = 1 << 20; }).find("outside the data"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].arguments[3].dtype = "i32"; }).find("sums of what has none"),
             std::string::npos);
   EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[0].arguments[1].contents[0].period = 0; }).find("nothing drawn"),
             std::string::npos);
@@ -145,6 +170,24 @@ TEST(CaseFile, RefusesWhatDoesNotFit) {
               Index position = 4;
               s.cases[0].expectations[1].positions = s.store(&position, 8);
             }).find("a position outside"),
+            std::string::npos);
+  auto producedBy = [&](std::uint32_t run, std::uint32_t argument) {
+    return errorAfter([=](CaseSet &s) {
+      Content &content = s.cases[1].arguments[0].contents[0];
+      content.run = run;
+      content.argument = argument;
+    });
+  };
+  EXPECT_NE(producedBy(1, 3).find("not in front of it"), std::string::npos);
+  EXPECT_NE(producedBy(7, 3).find("not in front of it"), std::string::npos);
+  EXPECT_NE(producedBy(0, 0).find("does not make it"), std::string::npos);
+  EXPECT_NE(producedBy(0, 4).find("does not make it"), std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) { s.cases[1].arguments[0].shape = {2, 1}; }).find("does not make it"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([](CaseSet &s) {
+              s.cases.push_back(s.cases[1]);
+              s.cases[2].arguments[0].contents[0].run = 1;
+            }).find("what another case makes"),
             std::string::npos);
   std::string error;
   EXPECT_FALSE(read.read(pathOf("no-such.json"), error));

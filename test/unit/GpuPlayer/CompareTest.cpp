@@ -45,6 +45,12 @@ TEST(Compare, LeavesMaskedElementsOut) {
   EXPECT_FALSE(compare({2, 0}, {1, 1e30}, {1, 0}, {0.1, 0, 0}).pass());
 }
 
+TEST(Compare, KnowsOfLargerElementsElsewhere) {
+  EXPECT_FALSE(compare({1.5}, {1}, {}, {0.1, 0, 0}).pass());
+  EXPECT_TRUE(compare({1.5}, {1}, {}, {0.1, 0, 0}, 10).pass());
+  EXPECT_TRUE(compare({101}, {100}, {}, {0.1, 0, 0}, 10).pass());
+}
+
 TEST(Compare, RefusesOtherSizes) {
   EXPECT_THROW(compare({1}, {1, 2}, {}, {}), std::runtime_error);
   EXPECT_THROW(compare({1, 2}, {1, 2}, {1}, {}), std::runtime_error);

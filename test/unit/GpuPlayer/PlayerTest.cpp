@@ -3,10 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "test/gpu/Player.h"
+#include "test/gpu/Compare.h"
 #include "test/gpu/Report.h"
+#include "test/gpu/Sample.h"
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -210,18 +214,68 @@ TEST_F(PlayerTest, ChecksLargeCasesAtSomePlaces) {
   EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 2)[n] = 0; }), "");
 }
 
-TEST_F(PlayerTest, ChecksEverySoManyElements) {
-  std::vector<double> values = decode("f32", set.at(c.expectations[0].values), n);
-  Bytes some = encode("f32", {values[0], values[3], values[6], values[9]});
-  c.expectations[0].values = set.store(some.data(), some.size());
-  c.expectations[0].step = 3;
+TEST_F(PlayerTest, ChecksLargeResultsBySampleAndSums) {
+  constexpr Index many = 2000;
+  Content drawn = c.arguments[0].contents[0];
+  c.arguments[0].shape = c.arguments[2].shape = {many};
+  c.arguments[1].shape = {2, many / 2};
+  c.arguments[1].contents = {drawn, drawn};
+  c.scalars = {many};
+  std::vector<double> values = drawn.draw.values(3), expected(many), some;
+  Expectation &expectation = c.expectations[0];
+  for (Index i = 0; i < many; ++i) {
+    expected[i] = static_cast<float>(values[i % 3]) + static_cast<float>(values[i % (many / 2) % 3]);
+    expectation.largest = std::max(expectation.largest, std::abs(expected[i]));
+  }
+  Sample sample(many);
+  std::vector<double> sums = sumBlocks(expected, sample.blockSize());
+  std::vector<std::uint64_t> positions = sample.positions(sums);
+  for (std::uint64_t position : positions)
+    some.push_back(expected[position]);
+  Bytes bytes = encode("f32", some);
+  expectation.values = set.store(bytes.data(), bytes.size());
+  bytes = encode("f32", sums);
+  expectation.sums = set.store(bytes.data(), bytes.size());
+  expectation.tolerance = {1e-4, 0, 0};
   EXPECT_TRUE(play().pass);
-  EXPECT_NE(failureOf([](const Gpu::Launch &launch) { floats(launch, 2)[6] += 1; }).find("value 2 of 4"),
+  Index in = static_cast<Index>(positions[positions.size() / 2]), outside = in + 1;
+  ASSERT_FALSE(std::binary_search(positions.begin(), positions.end(), static_cast<std::uint64_t>(outside)));
+  auto slightly = static_cast<float>(2e-4 * expectation.largest);
+  EXPECT_NE(failureOf([=](const Gpu::Launch &launch) { floats(launch, 2)[in] += slightly; })
+                .find("value " + std::to_string(positions.size() / 2) + " of"),
             std::string::npos);
-  EXPECT_NE(failureOf([](const Gpu::Launch &launch) {
-              std::memset(floats(launch, 2) + 5, 0xFF, 4);
-            }).find("element 5 is not a number"),
+  EXPECT_NE(failureOf([=](const Gpu::Launch &launch) { floats(launch, 2)[outside] += 1; }).find("elements from"),
             std::string::npos);
+  EXPECT_NE(failureOf([=](const Gpu::Launch &launch) {
+              std::memset(floats(launch, 2) + outside, 0xFF, 4);
+            }).find("elements from"),
+            std::string::npos);
+}
+
+TEST_F(PlayerTest, PassesOnWhatAnotherCaseLeft) {
+  set.cases = {c};
+  c.arguments[0].contents[0] = Content();
+  c.arguments[0].contents[0].kind = Content::Kind::produced;
+  c.arguments[0].contents[0].argument = 2;
+  std::vector<double> left = decode("f32", set.at(c.expectations[0].values), n), expected;
+  for (Index i = 0; i < n; ++i)
+    expected.push_back(static_cast<float>(left[i]) + static_cast<float>(i < n / 2 ? 1 + i : 10 + i - n / 2));
+  Bytes bytes = encode("f32", expected);
+  c.expectations[0].values = set.store(bytes.data(), bytes.size());
+  for (bool exactMemory : {false, true}) {
+    options.exactMemory = exactMemory;
+    EXPECT_TRUE(play().pass);
+  }
+  // What counts is what the kernel left, right or wrong.
+  int runs = 0;
+  gpu.kernels["add"] = [&](const Gpu::Launch &launch) {
+    add(launch);
+    floats(launch, 2)[4] += ++runs == 1;
+  };
+  PlayResult result = play();
+  ASSERT_EQ(result.failures.size(), 1u);
+  EXPECT_NE(result.failures[0].find("value 4 of 10"), std::string::npos);
+  EXPECT_EQ(runs, 2) << "in exact memory there is one run of each";
 }
 
 TEST_F(PlayerTest, GivesExactMemoryToCheckers) {
