@@ -117,21 +117,23 @@ void ThreadPool::waitForLoop(uint32_t thread, uint32_t seen) {
 }
 
 /// One piece: of the thread's own share, in order, or of another one's, from
-/// its end, which is where that thread comes last.
+/// its end, which is where that thread comes last. Only of one loop: when the
+/// next one begins meanwhile, there is a share of one's own again.
 bool ThreadPool::takePiece(uint32_t thread) {
+  uint64_t own = shares[thread].left.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < threads(); ++i)
-    if (takeFrom((thread + i) % threads(), thread))
+    if (takeFrom((thread + i) % threads(), thread, uint32_t(own >> 32)))
       return true;
   return false;
 }
 
-bool ThreadPool::takeFrom(uint32_t share, uint32_t thread) {
+bool ThreadPool::takeFrom(uint32_t share, uint32_t thread, uint32_t loop) {
   std::atomic<uint64_t> &left = shares[share].left;
   uint64_t claim = left.load(std::memory_order_acquire);
   for (;;) {
     auto first = uint32_t(claim >> 16 & UINT16_MAX);
     auto end = uint32_t(claim & UINT16_MAX);
-    if (first >= end)
+    if (first >= end || uint32_t(claim >> 32) != loop)
       return false;
     Body run = body.load(std::memory_order_acquire);
     void *with = context.load(std::memory_order_acquire);
@@ -159,8 +161,9 @@ void ThreadPool::parallelFor(uint32_t items, Body run, void *with) {
     run(with, 0, items, 0);
     return;
   }
-  // Small enough that uneven items even out, large enough to claim rarely.
-  constexpr uint32_t piecesPerThread = 8;
+  // Small enough that uneven items even out; what is one's own is claimed at
+  // little cost.
+  constexpr uint32_t piecesPerThread = 32;
   uint32_t size = std::max({1u, items / (threads() * piecesPerThread),
                             items / UINT16_MAX + 1});
   uint32_t pieces = (items - 1) / size + 1;

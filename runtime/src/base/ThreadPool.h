@@ -66,7 +66,7 @@ private:
   static void *workerMain(void *argument);
   void workerLoop(uint32_t thread);
   bool takePiece(uint32_t thread);
-  bool takeFrom(uint32_t share, uint32_t thread);
+  bool takeFrom(uint32_t share, uint32_t thread, uint32_t loop);
   void waitForLoop(uint32_t thread, uint32_t seen);
 
   /// What is left of a thread's share of a loop: the number of the loop (32

@@ -78,6 +78,10 @@ public:
   /// none, its logits are there. Logits of the others are not.
   const std::vector<int32_t> &chosenTokens() const { return stepIds; }
 
+  /// The threads that kernels run on, for what is done with the results between
+  /// two steps.
+  ThreadPool &workers() { return threads; }
+
   void setTrace(k3rt_trace_fn fn, void *user) { executor->setTrace(fn, user); }
   void setProfile(k3rt_profile_fn fn, void *user, bool eachDispatch) {
     executor->setProfile(fn, user, eachDispatch);

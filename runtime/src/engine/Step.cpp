@@ -394,8 +394,8 @@ Status Engine::checkLogits() {
       }
     }
   };
-  // Waking threads takes as long as looking at this many.
-  constexpr uint64_t worthThreads = 1 << 19;
+  // The threads are still awake after a run, but have to be told.
+  constexpr uint64_t worthThreads = 1 << 16;
   if (firstRow.back() * vocab >= worthThreads)
     threads.parallelFor(uint32_t(rows.size()), look);
   else

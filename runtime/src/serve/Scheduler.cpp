@@ -302,6 +302,8 @@ Status Scheduler::runBatch() {
   rejected.clear();
   rejectedRows.clear();
   finished.clear();
+  if (happened)
+    drawTokens(result);
   for (size_t i = 0; i < batch.size(); ++i) {
     const Served &served = batch[i];
     Request &request = *served.request;
@@ -313,7 +315,7 @@ Status Scheduler::runBatch() {
       uint64_t first = result.first_row[i], vocab = result.vocab_size;
       takeResult(served, {result.logits + first * vocab,
                           engine.chosenTokens().data() + first,
-                          result.first_row[i + 1] - first, vocab});
+                          result.first_row[i + 1] - first, vocab, &draws[i]});
     } else if (happened && served.decodes &&
                served.count > 1 + request.owed.size()) {
       // It may have been the draft's fault: once more without one.
@@ -331,6 +333,29 @@ Status Scheduler::runBatch() {
     (void)engine.storePrefix(request->sequence);
   removeEnded();
   return Status();
+}
+
+void Scheduler::drawTokens(const k3rt_step_result &result) {
+  draws.resize(batch.size());
+  auto draw = [&](uint32_t begin, uint32_t end, uint32_t) {
+    for (uint32_t i = begin; i < end; ++i) {
+      Draw &out = draws[i];
+      uint64_t row = result.first_row[i];
+      out.tried = result.row_status[i] == K3RT_OK &&
+                  result.first_row[i + 1] == row + 1 &&
+                  engine.chosenTokens()[row] < 0;
+      if (out.tried)
+        out.ok = batch[i].request->sampler.sample(
+            result.logits + row * result.vocab_size, out.token, out.error);
+    }
+  };
+  // The threads are still awake after a run, but have to be told.
+  constexpr uint64_t worthThreads = 1 << 15;
+  auto count = uint32_t(batch.size());
+  if (result.num_logit_rows * result.vocab_size >= worthThreads)
+    engine.workers().parallelFor(count, draw);
+  else
+    draw(0, count, 0);
 }
 
 void Scheduler::takeResult(const Served &served, const RowResult &result) {
@@ -404,10 +429,18 @@ bool Scheduler::choose(Request &request, const RowResult &result,
                        uint64_t row) {
   std::string error;
   int32_t token = result.ids[row];
+  bool ok = true;
   if (token >= 0) {
     request.sampler.take(token);
-  } else if (!request.sampler.sample(result.logits + row * result.vocab, token,
-                                     error)) {
+  } else if (result.draw->tried) {
+    ok = result.draw->ok;
+    token = result.draw->token;
+    error = result.draw->error;
+  } else {
+    ok = request.sampler.sample(result.logits + row * result.vocab, token,
+                                error);
+  }
+  if (!ok) {
     give(request, -1, K3RT_FINISH_FAILED, error);
     return false;
   }

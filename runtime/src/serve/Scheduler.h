@@ -130,11 +130,21 @@ private:
   void prepareSampling();
   /// What a row of a step brought, per logit row: `ids` of tokens that the
   /// device has chosen, logits where there is none.
+  /// A token that was chosen here.
+  struct Draw {
+    bool tried = false, ok = false;
+    int32_t token = -1;
+    std::string error;
+  };
   struct RowResult {
     const float *logits;
     const int32_t *ids;
     uint64_t rows, vocab;
+    const Draw *draw; ///< of the only row of logits, if it was tried
   };
+  /// Chooses the tokens of requests with one row of logits, on all threads: with
+  /// many sequences or words that takes long, and samplers share nothing.
+  void drawTokens(const k3rt_step_result &result);
   void takeResult(const Served &served, const RowResult &result);
   /// Chooses the token after logit row `row`, or takes the one that was chosen,
   /// and gives it out. True: the request goes on.
@@ -165,6 +175,7 @@ private:
   // Of the current step.
   std::vector<Served> batch;
   std::vector<k3rt_batch_row> rows;
+  std::vector<Draw> draws; ///< per row
   std::vector<RowSampling> rowSampling;
   std::vector<const RowSampling *> sampling; ///< per row, null: chosen here
   std::vector<Request *> rejected; ///< whose drafts are to be taken back

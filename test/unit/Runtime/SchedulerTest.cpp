@@ -54,10 +54,12 @@ TEST_F(SchedulerTest, AnswersAreThoseOfTheRequestAlone) {
   }
 }
 
-// Every request has its own random stream, penalty and filters; token i is what
-// k3rt_sample chooses at step i.
-TEST_F(SchedulerTest, SamplingIsPerRequest) {
-  TestEngine engine(model, [](auto &o) { o.max_sequences = 6; });
+void expectSamplingPerRequest(uint32_t vocab) {
+  Folder folder;
+  TestEngine engine(writeChoosing(folder, vocab), [](auto &o) {
+    o.max_sequences = 6;
+    o.threads = 3;
+  });
   TestScheduler scheduler(engine);
   std::vector<Ask> asks;
   std::vector<k3rt_request> requests;
@@ -75,7 +77,7 @@ TEST_F(SchedulerTest, SamplingIsPerRequest) {
   }
   scheduler.runAll();
   for (size_t i = 0; i < asks.size(); ++i) {
-    Oracle oracle;
+    Oracle oracle(vocab);
     Tokens history = asks[i].prompt, answer;
     Logits logits = expected(oracle, history).back();
     for (uint64_t step = 0; step < 10; ++step) {
@@ -92,8 +94,16 @@ TEST_F(SchedulerTest, SamplingIsPerRequest) {
       history.push_back(token);
       logits = oracle.next(token);
     }
-    EXPECT_EQ(scheduler.answers[requests[i]].tokens, answer) << i;
+    EXPECT_EQ(scheduler.answers[requests[i]].tokens, answer)
+        << "request " << i << ", vocabulary " << vocab;
   }
+}
+
+// Every request has its own random stream, penalty and filters; token i is what
+// k3rt_sample chooses at step i. With the larger vocabulary all threads choose.
+TEST_F(SchedulerTest, SamplingIsPerRequest) {
+  for (uint32_t vocab : {64u, 8192u})
+    expectSamplingPerRequest(vocab);
 }
 
 TEST_F(SchedulerTest, Ends) {

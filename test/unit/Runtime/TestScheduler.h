@@ -30,8 +30,9 @@ struct Ask {
 };
 
 /// A model that chooses tokens where it runs on a GPU.
-inline std::string writeChoosing(const Folder &folder) {
+inline std::string writeChoosing(const Folder &folder, uint32_t vocab = 64) {
   Options options;
+  options.vocab = vocab;
   options.choosesTokens = true;
   return writeModel(folder, options);
 }
