@@ -42,15 +42,14 @@ constexpr StringRef strategyName = "stream";
 
 constexpr int64_t tileRows = 16, columns = 8;
 constexpr int64_t groups = 3, groupWarps = 4, consumers = groups * groupWarps, threads = 32 * (consumers + 1);
-/// Threads that consume, as a barrier takes them, and its number.
-constexpr int64_t consumerThreads = 32 * consumers, consumerBarrier = 1;
+/// Threads that consume, as a barrier takes them, its number, and that of the one at which copies wait for rows of x.
+constexpr int64_t consumerThreads = 32 * consumers, consumerBarrier = 1, inputBarrier = 2;
 /// Places of a group for sums on their way, tile t's in number t mod 4, where the warp of this number adds them up. They
 /// need no barrier that says when they are free: of the four tiles before t, each warp has added up one. That was t - 4
 /// itself, or a later one, for which the warp that added up t - 4 stored its part afterwards.
 constexpr int64_t sumStages = groupWarps;
-constexpr int64_t sumBytes = groupWarps * 32 * 16;
 /// Steps of a warp that are written out one after the other.
-constexpr int64_t mostUnrolled = 2;
+constexpr int64_t mostUnrolled = 8;
 /// Bytes of a lane's load, and of the weights of x that it meets.
 constexpr int64_t laneBytes = 16;
 
@@ -93,12 +92,18 @@ struct StreamShape {
   int64_t usedColumns() const { return rowsPerPass * terms; }
   int64_t inputBytes() const { return chunks * steps() * runs() * usedColumns() * 4 * laneBytes; }
   int64_t inputStart() const { return stages * stageBytes(); }
+
+  /// Floats of a weight row in a warp's sums of a tile, one for each row of x; two are stored at once if x has one term.
+  int64_t sumWidth() const { return terms == 1 ? llvm::alignTo(rowsPerPass, 2) : rowsPerPass; }
+  /// A warp's sums of a tile, and a group's.
+  int64_t partBytes() const { return tileRows * sumWidth() * 4; }
+  int64_t sumBytes() const { return groupWarps * partBytes(); }
   int64_t sumStart() const { return inputStart() + inputBytes(); }
-  int64_t barrierStart() const { return sumStart() + groups * sumStages * sumBytes; }
-  /// Barriers of arrivals, used in turn. A group that waits for piece u of the block's has seen piece u - 2 chunks - 1 or a
-  /// later one, which was copied after all pieces `stages` before it were consumed. With so many barriers, the one of u
-  /// has ended its last round then, and its parity tells whether u is there.
-  int64_t arrivals() const { return stages + 2 * chunks + 1; }
+  int64_t barrierStart() const { return sumStart() + groups * sumStages * sumBytes(); }
+  /// Barriers of arrivals, used in turn. A group that waits for piece u of the block's has seen the last one of its tile
+  /// before, u - (groups - 1) chunks - 1, or a later one, which was copied after all pieces `stages` before it were
+  /// consumed. With so many barriers, the one of u has ended its last round then, and its parity tells whether u is there.
+  int64_t arrivals() const { return stages + (groups - 1) * chunks + 1; }
   int64_t arrivalStart() const { return barrierStart() + Ring::barrierBytes(stages); }
   int64_t sumBarrierStart() const { return arrivalStart() + Ring::barrierBytes(arrivals()); }
   int64_t scheduleStart() const { return sumBarrierStart() + 8 * groups * sumStages; }
@@ -133,21 +138,20 @@ std::optional<StreamShape> StreamShape::of(const ExpertProduct &product, const G
       if (++shape.chunks > shape.depth / unit)
         return std::nullopt;
     } while (shape.depth % (shape.chunks * unit) != 0);
-  // A stage for each group and two that are on their way, even if passes get one row less for that.
-  auto place = [&] {
+  // A stage for each group and two that are on their way, even if passes get some rows less for that.
+  auto place = [&](int64_t rows) {
+    shape.rowsPerPass = rows;
     shape.stages = 0;
     int64_t room = target.sharedBytesPerBlock - shape.sharedBytes();
     shape.stages = room < 0 ? 0 : std::min<int64_t>(8, room / (shape.stageBytes() + Ring::barrierBytes(2)));
     return shape.stages;
   };
   constexpr int64_t wantedStages = groups + 2;
-  if (int64_t most = shape.rowsPerPass; place() < wantedStages && most > 1) {
-    shape.rowsPerPass = most - 1;
-    if (place() < wantedStages) {
-      shape.rowsPerPass = most;
-      place();
-    }
-  }
+  int64_t most = shape.rowsPerPass, rows = most;
+  while (rows > most / 2 && place(rows) < wantedStages)
+    --rows;
+  if (shape.stages < wantedStages)
+    place(most);
   if (shape.stages < 2)
     return std::nullopt;
   return shape;
@@ -190,6 +194,7 @@ public:
       fenceBarriers(g);
     });
     g.waitForPrevious();
+    product.prefetchInputs(g);
     if (schedule) {
       schedule->build();
       passes = schedule->total();
@@ -197,12 +202,7 @@ public:
       passes = g.ceilDiv(product.countRows(g), shape.rowsPerPass);
     }
     g.barrier();
-    // Of all tiles of all passes, this block's.
-    tilesPerPass = g.i32(shape.tilesPerPass());
-    Value all = g.mul(passes, tilesPerPass), blocks = g.i32(g.config.getGrid()[0].getTile()), block = g.blockId();
-    Value each = g.div(all, blocks), larger = g.rem(all, blocks);
-    begin = g.add(g.mul(block, each), g.min(block, larger));
-    end = g.add(begin, g.add(each, g.select(g.lt(block, larger), g.i32(1), g.i32(0))));
+    chooseTiles();
     g.ifThen(g.lt(begin, end), [&] {
       firstPass = g.div(begin, tilesPerPass);
       lastPass = g.div(g.sub(end, 1), tilesPerPass);
@@ -222,6 +222,22 @@ public:
 private:
   using Values = SmallVector<Value>;
 
+  /// Of all tiles of all passes, this block's: of one pass if that leaves few blocks idle, because rows of x that come
+  /// late hold a block up; else as many as others have.
+  void chooseTiles() {
+    tilesPerPass = g.i32(shape.tilesPerPass());
+    Value blocks = g.i32(g.config.getGrid()[0].getTile()), block = g.blockId();
+    Value blocksPerPass = g.max(g.div(blocks, g.max(passes, 1)), 1), idle = g.sub(blocks, g.mul(blocksPerPass, passes));
+    Value isOfOne = g.logicalAnd(g.ge(idle, 0), g.le(idle, g.div(blocks, 32)));
+    Value sharers = g.select(isOfOne, blocksPerPass, blocks);
+    Value shared = g.select(isOfOne, tilesPerPass, g.mul(passes, tilesPerPass));
+    Value number = g.div(block, sharers), index = g.rem(block, sharers);
+    Value each = g.div(shared, sharers), larger = g.rem(shared, sharers);
+    begin = g.add(g.mul(number, tilesPerPass), g.add(g.mul(index, each), g.min(index, larger)));
+    Value count = g.add(each, g.select(g.lt(index, larger), g.i32(1), g.i32(0)));
+    end = g.add(begin, g.select(g.lt(number, passes), count, g.i32(0)));
+  }
+
   ExpertPass findPass(Value number) {
     if (schedule)
       return schedule->find(number);
@@ -229,14 +245,18 @@ private:
     return {Value(), first, g.min(g.sub(product.countRows(g), first), shape.rowsPerPass)};
   }
 
-  /// The block's passes, and for each its tiles, as numbers in the pass. `before`: the block's tiles before tile 0 of the
-  /// pass; negative in the first one.
-  using PassBody = function_ref<Values(const ExpertPass &, Value before, Value firstTile, Value endTile, ValueRange)>;
-  Values forPasses(ValueRange inits, PassBody body) {
+  /// A pass of the block, and its tiles, as numbers in the pass. `before`: the block's tiles before tile 0 of the pass;
+  /// negative in the first one.
+  struct Part {
+    ExpertPass pass;
+    Value isFirst, before, firstTile, endTile;
+  };
+  Values forParts(ValueRange inits, function_ref<Values(const Part &, ValueRange)> body) {
     return g.loop(firstPass, g.add(lastPass, 1), g.i32(1), inits, [&](Value number, ValueRange carried) {
       Value start = g.mul(number, tilesPerPass);
-      return body(findPass(number), g.sub(start, begin), g.max(g.sub(begin, start), 0),
-                  g.min(g.sub(end, start), tilesPerPass), carried);
+      Part part{findPass(number), g.eq(number, firstPass), g.sub(start, begin), g.max(g.sub(begin, start), 0),
+                g.min(g.sub(end, start), tilesPerPass)};
+      return body(part, carried);
     });
   }
 
@@ -246,15 +266,14 @@ private:
 
   void produce() {
     RingPosition start = ring.start();
-    forPasses({start.stage, start.parity, g.i32(0)}, [&](const ExpertPass &pass, Value, Value firstTile, Value endTile,
-                                               ValueRange at) {
+    forParts({start.stage, start.parity, g.i32(0)}, [&](const Part &part, ValueRange at) {
       Values weights, scales;
       for (int64_t matrix = 0; matrix < product.matrices(); ++matrix) {
-        weights.push_back(product.weightRow(g, matrix, pass.expert, g.i32(0)));
+        weights.push_back(product.weightRow(g, matrix, part.pass.expert, g.i32(0)));
         if (shape.mxfp4)
-          scales.push_back(product.scaleRow(g, matrix, pass.expert, g.i32(0)));
+          scales.push_back(product.scaleRow(g, matrix, part.pass.expert, g.i32(0)));
       }
-      return g.loop(firstTile, endTile, g.i32(1), at, [&](Value tile, ValueRange at) {
+      return g.loop(part.firstTile, part.endTile, g.i32(1), at, [&](Value tile, ValueRange at) {
         RingPosition position{at[0], at[1]}, arrival{at[2], g.i32(0)};
         Value row = g.mul(tile, shape.matrixRows());
         for (int64_t chunk = 0; chunk < shape.chunks; ++chunk) {
@@ -269,6 +288,10 @@ private:
           copyWeights(weights, row, chunk, start, bar);
           if (shape.mxfp4 && shape.scaleRows() > 0)
             copyScales(scales, row, chunk, start, bar);
+          // Rows of x would otherwise queue behind all that the ring has room for.
+          if (chunk == 0)
+            g.ifThen(g.logicalAnd(part.isFirst, g.eq(tile, part.firstTile)),
+                     [&] { g.barrier(inputBarrier, threads); });
           position = ring.next(position);
           arrival = arrivals.next(arrival);
         }
@@ -326,51 +349,71 @@ private:
     return g.shared(g.add(g.mul(piece, laneBytes), shape.inputStart()));
   }
 
-  /// The pass's rows of x, by all consumers.
-  void stageInputs(const ExpertPass &pass) {
-    int64_t runs = shape.chunks * shape.steps() * shape.runs();
-    Type type = product.inputType();
-    int64_t piece = std::min<int64_t>({8, getAlignedElements(product.x), g.vectorLength(type)});
+  /// The rows of x of a pass, by all consumers. Those of the first one let the copies go on once they have been asked for.
+  void stageInputs(const Part &part) {
     // A thread does 8 neighbouring k of one row.
-    Value count = g.mul(pass.count, runs * 4);
-    g.loop(g.threadId(), count, g.i32(consumerThreads), [&](Value number) {
-      Value part = g.rem(number, runs * 4), row = g.div(number, runs * 4), run = g.div(part, 4), quad = g.rem(part, 4);
-      Value k;
-      if (shape.mxfp4) { // lane `quad` has 32 neighbouring k of a step
-        Value chunk = g.div(run, shape.steps() * 4), inChunk = g.rem(run, shape.steps() * 4);
-        k = g.add(g.mul(g.div(inChunk, 4), 128), g.add(g.mul(quad, 32), g.mul(g.rem(inChunk, 4), 8)));
-        if (shape.chunks > 1)
-          k = g.add(k, g.mul(chunk, shape.chunkDepth()));
-      } else {
-        Value chunk = g.div(run, shape.steps()), inChunk = g.rem(run, shape.steps());
-        k = g.add(g.mul(inChunk, 32), g.mul(quad, 8));
-        if (shape.chunks > 1)
-          k = g.add(k, g.mul(chunk, shape.chunkDepth()));
-      }
-      auto load = [&] {
-        Value from = g.element(product.x, product.place(g, g.add(pass.begin, row)).input);
-        from = g.advance(from, k, type);
-        Values values;
-        for (int64_t i = 0; i < 8; i += piece)
-          values.append(g.loadFloats(g.advance(from, i, type), type, piece, true));
-        return values;
-      };
-      // Past the end of k, which only the last step of an uncut tile has, x is 0.
-      bool isWhole = shape.chunkDepth() % shape.stepDepth() == 0;
-      Values values = isWhole ? load() : g.ifThenElse(g.lt(k, shape.depth), load, [&] { return Values(8, g.f32(0)); });
-      SmallVector<Values> words(shape.terms);
-      for (int64_t p = 0; p < 4; ++p) {
-        // The pairs that decoded codes make, or neighbours.
-        Value first = values[shape.mxfp4 ? p : 2 * p], second = values[shape.mxfp4 ? p + 4 : 2 * p + 1];
-        for (auto [term, word] : llvm::zip_equal(words, splitPair(g, first, second, shape.terms)))
-          term.push_back(word);
-      }
-      for (int64_t term = 0; term < shape.terms; ++term) {
-        Value column = g.add(g.mul(row, shape.terms), term);
-        Value four = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.i32()), words[term]);
-        g.storeRaw(four, inputPlace(run, column, quad));
-      }
+    Value count = g.mul(part.pass.count, inputPieces());
+    auto stage = [&](Value number, function_ref<void()> between) {
+      Value isOne = g.lt(number, count), known = g.min(number, g.sub(count, 1));
+      InputPiece piece = findPiece(known);
+      Values values = loadPiece(part.pass, piece);
+      between();
+      g.ifThen(isOne, [&] { storePiece(piece, values); });
+    };
+    stage(g.threadId(), [&] {
+      g.ifThen(part.isFirst, [&] { g.barrier(inputBarrier, threads); });
     });
+    g.loop(g.add(g.threadId(), consumerThreads), count, g.i32(consumerThreads),
+           [&](Value number) { stage(number, [] {}); });
+  }
+
+  /// 8 neighbouring k of a row of x, which lane `quad` of four meets in one run.
+  struct InputPiece {
+    Value row, run, quad, k;
+  };
+  int64_t inputPieces() const { return shape.chunks * shape.steps() * shape.runs() * 4; }
+
+  InputPiece findPiece(Value number) {
+    Value part = g.rem(number, inputPieces()), row = g.div(number, inputPieces());
+    Value run = g.div(part, 4), quad = g.rem(part, 4);
+    Value chunk = g.div(run, shape.steps() * shape.runs()), inChunk = g.rem(run, shape.steps() * shape.runs());
+    // MXFP4: the lane has 32 neighbouring k of a step.
+    Value k = g.add(g.mul(g.div(inChunk, shape.runs()), shape.stepDepth()),
+                    g.add(g.mul(quad, 8 * shape.runs()), g.mul(g.rem(inChunk, shape.runs()), 8)));
+    if (shape.chunks > 1)
+      k = g.add(k, g.mul(chunk, shape.chunkDepth()));
+    return {row, run, quad, k};
+  }
+
+  Values loadPiece(const ExpertPass &pass, const InputPiece &piece) {
+    Type type = product.inputType();
+    int64_t length = std::min<int64_t>({8, getAlignedElements(product.x), g.vectorLength(type)});
+    auto load = [&] {
+      Value from = g.element(product.x, product.place(g, g.add(pass.begin, piece.row)).input);
+      from = g.advance(from, piece.k, type);
+      Values values;
+      for (int64_t i = 0; i < 8; i += length)
+        values.append(g.loadFloats(g.advance(from, i, type), type, length, true));
+      return values;
+    };
+    // Past the end of k, which only the last step of an uncut tile has, x is 0.
+    bool isWhole = shape.chunkDepth() % shape.stepDepth() == 0;
+    return isWhole ? load() : g.ifThenElse(g.lt(piece.k, shape.depth), load, [&] { return Values(8, g.f32(0)); });
+  }
+
+  void storePiece(const InputPiece &piece, ValueRange values) {
+    SmallVector<Values> words(shape.terms);
+    for (int64_t p = 0; p < 4; ++p) {
+      // The pairs that decoded codes make, or neighbours.
+      Value first = values[shape.mxfp4 ? p : 2 * p], second = values[shape.mxfp4 ? p + 4 : 2 * p + 1];
+      for (auto [term, word] : llvm::zip_equal(words, splitPair(g, first, second, shape.terms)))
+        term.push_back(word);
+    }
+    for (int64_t term = 0; term < shape.terms; ++term) {
+      Value column = g.add(g.mul(piece.row, shape.terms), term);
+      Value four = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.i32()), words[term]);
+      g.storeRaw(four, inputPlace(piece.run, column, piece.quad));
+    }
   }
 
   //===--- products ---===//
@@ -407,17 +450,17 @@ private:
     Value first = g.mul(group, shape.chunks);
     Turn turn{group, g.i32(0), g.rem(first, shape.stages),
               {g.rem(first, shape.arrivals()), g.rem(g.div(first, shape.arrivals()), 2)}};
-    forPasses(turn.values(), [&](const ExpertPass &pass, Value before, Value, Value endTile, ValueRange carried) {
+    forParts(turn.values(), [&](const Part &part, ValueRange carried) {
       // The rows of the pass before are not needed any more.
       g.barrier(consumerBarrier, consumerThreads);
-      stageInputs(pass);
+      stageInputs(part);
       g.barrier(consumerBarrier, consumerThreads);
       // Lanes of columns that nobody has read the last one.
-      Value column = g.min(g.div(lane, 4), g.sub(g.mul(pass.count, shape.terms), 1));
+      Value column = g.min(g.div(lane, 4), g.sub(g.mul(part.pass.count, shape.terms), 1));
       inputs = g.advance(g.shared(shape.inputStart()), g.mul(g.add(g.mul(column, 4), g.rem(lane, 4)), laneBytes), g.i8());
-      return g.loop(g.sub(carried[0], before), endTile, g.i32(groups), carried, [&](Value tile, ValueRange carried) {
+      return g.loop(g.sub(carried[0], part.before), part.endTile, g.i32(groups), carried, [&](Value tile, ValueRange carried) {
         Turn turn = Turn::of(carried);
-        multiplyTile(pass, tile, turn);
+        multiplyTile(part.pass, tile, turn);
         return Turn{g.add(turn.number, groups), g.add(turn.done, 1),
                     moveOn(turn.stage, groups * shape.chunks, shape.stages), moveOn(turn.arrival, groups * shape.chunks)}
             .values();
@@ -440,14 +483,12 @@ private:
     partial.resize(4);
 
     Value adder = g.rem(turn.done, groupWarps), place = g.add(g.mul(group, sumStages), adder);
-    Value offset = g.add(g.mul(place, sumBytes), g.mul(lane, 16));
-    Value slots = g.advance(g.shared(shape.sumStart()), offset, g.i8());
-    g.storeRaw(vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(4, g.f32()), partial),
-               g.advance(slots, g.mul(member, 32 * 16), g.i8()));
+    Value parts = g.advance(g.shared(shape.sumStart()), g.mul(place, shape.sumBytes()), g.i8());
+    storePart(g.advance(parts, g.mul(member, shape.partBytes()), g.i8()), partial);
     g.ifThenElse(
         g.eq(adder, member),
         [&] {
-          finishTile(pass, tile, turn.done, place, slots);
+          finishTile(pass, tile, turn.done, place, parts);
           return Values();
         },
         [&] { // all lanes, because all have stored
@@ -593,46 +634,63 @@ private:
   /// The place's sums are complete.
   Value sumBarrier(Value place) { return g.advance(g.shared(shape.sumBarrierStart()), place, g.i64()); }
 
+  /// An element of a warp's sums of a tile.
+  Value sumElement(Value part, Value row, Value column) {
+    return g.advance(part, g.add(g.mul(row, shape.sumWidth()), column), g.f32());
+  }
+
+  /// The warp's sums of a tile, of which each lane has those of two rows and columns, with the terms of each x added up,
+  /// small ones first.
+  void storePart(Value part, ValueRange sums) {
+    Value quad = g.rem(lane, 4);
+    for (int64_t half = 0; half < 2; ++half) {
+      Value row = getRow(half), first = sums[2 * half], second = sums[2 * half + 1];
+      if (shape.terms == 1) {
+        Value pair = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(2, g.f32()), ValueRange{first, second});
+        Value column = g.mul(quad, 2);
+        g.ifThen(g.lt(column, shape.sumWidth()), [&] { g.storeRaw(pair, sumElement(part, row, column)); });
+        continue;
+      }
+      Value sum;
+      if (shape.terms == 2) {
+        sum = g.add(second, first);
+      } else {
+        // Lanes 0 to 2 have columns 0, 1; 2, 3; 4, 5: the three terms of a row of x, then those of another one.
+        Value nextFirst = g.shuffleFrom(first, g.add(lane, 1)), nextSecond = g.shuffleFrom(second, g.add(lane, 1));
+        Value isLowest = g.eq(quad, 0);
+        sum = g.add(g.select(isLowest, nextFirst, nextSecond), g.select(isLowest, second, nextFirst));
+        sum = g.add(sum, g.select(isLowest, first, second));
+      }
+      g.ifThen(g.lt(quad, shape.rowsPerPass), [&] { g.storeRaw(sum, sumElement(part, row, quad)); });
+    }
+  }
+
   /// Adds the warps' sums of a tile and stores what comes out. By one warp.
-  void finishTile(const ExpertPass &pass, Value tile, Value done, Value place, Value slots) {
+  void finishTile(const ExpertPass &pass, Value tile, Value done, Value place, Value parts) {
     // The places of this lane's results, while others may still be at work.
-    int64_t rows = shape.matrixRows(), results = rows * shape.rowsPerPass / 32;
+    int64_t rows = shape.matrixRows(), results = llvm::divideCeil(rows * shape.rowsPerPass, 32);
     Value local = g.rem(lane, rows);
     struct Result {
       Value column, isStored, pointer;
     };
     SmallVector<Result> stored;
-    for (int64_t i = 0; i < std::max<int64_t>(results, 1); ++i) {
+    for (int64_t i = 0; i < results; ++i) {
       Value row = g.add(g.div(lane, rows), i * (32 / rows));
       Value isStored = g.lt(row, pass.count);
       Value known = g.min(row, g.sub(pass.count, 1));
       Values at = product.place(g, g.add(pass.begin, known)).output;
       at.push_back(g.add(g.mul(tile, rows), local));
-      stored.push_back({g.mul(known, shape.terms), isStored, g.element(product.out, at)});
+      stored.push_back({known, isStored, g.element(product.out, at)});
     }
     waitBarrier(g, sumBarrier(place), g.rem(g.div(done, sumStages), 2));
-    Values sum;
-    for (int64_t w = 0; w < groupWarps; ++w) {
-      Values part = g.loadFloats(g.advance(slots, w * 32 * 16, g.i8()), g.f32(), 4);
-      for (int64_t i = 0; i < 4; ++i)
-        w == 0 ? sum.push_back(part[i]) : (void)(sum[i] = g.add(sum[i], part[i]));
-    }
-    g.warpBarrier();
-    // As a matrix [16][8] in the place of the first warp's sums.
-    Value matrix = g.advance(g.shared(shape.sumStart()), g.mul(place, sumBytes), g.i8());
-    auto element = [&](Value row, Value column) { return g.advance(matrix, g.add(g.mul(row, columns), column), g.f32()); };
-    for (int64_t half = 0; half < 2; ++half) {
-      Value pair = vector::FromElementsOp::create(g.b, g.loc, g.vectorOf(2, g.f32()),
-                                                  ValueRange{sum[2 * half], sum[2 * half + 1]});
-      g.storeRaw(pair, element(getRow(half), g.mul(g.rem(lane, 4), 2)));
-    }
     g.warpBarrier();
     auto read = [&](Value row, Value column) {
-      // Small terms first.
-      Value value = g.loadRaw(element(row, g.add(column, shape.terms - 1)), g.f32());
-      for (int64_t term = shape.terms - 2; term >= 0; --term)
-        value = g.add(value, g.loadRaw(element(row, g.add(column, term)), g.f32()));
-      return value;
+      Value sum;
+      for (int64_t w = 0; w < groupWarps; ++w) {
+        Value value = g.loadRaw(sumElement(g.advance(parts, w * shape.partBytes(), g.i8()), row, column), g.f32());
+        sum = sum ? g.add(sum, value) : value;
+      }
+      return sum;
     };
     for (const Result &result : stored) {
       Value value = read(local, result.column);

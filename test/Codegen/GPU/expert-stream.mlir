@@ -7,7 +7,7 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // MXFP4 experts with a gated unit: whole rows of weights by bulk copies, codes in words of 16 bytes, one multiplication per
 // pair of weights (two where a scale is large).
 // CONFIG-LABEL: @gated
-// CONFIG: strategy = "stream", grid = [132], threads = 416, shared_bytes = 22
+// CONFIG: strategy = "stream", grid = [132], threads = 416, shared_bytes = 20
 // CHECK-LABEL: .entry gated(
 // CHECK: .maxntid 416
 // CHECK: griddepcontrol.wait

@@ -55,17 +55,36 @@ Value ExpertProduct::rowOf(const GpuBuilder &g, Value matrix, Value expert, Valu
   return g.advance(g.expert(matrix, expert), g.mul(g.toI64(row), width), g.elementType(matrix));
 }
 
+/// What is brought nearer at once.
+static constexpr int64_t lineBytes = 128;
+
+static void prefetchLine(const GpuBuilder &g, Value start, Value line) {
+  g.ptx("prefetch.global.L2 [$0];", g.advance(start, g.mul(line, lineBytes), g.i8()));
+}
+
+void ExpertProduct::prefetchInputs(const GpuBuilder &g) const {
+  Value line = g.toI64(g.add(g.mul(g.blockId(), g.threads()), g.threadId()));
+  for (Value operand : {perm, x}) {
+    if (!operand || !cast<MemRefType>(operand.getType()).getLayout().isIdentity())
+      continue;
+    int64_t rank = cast<MemRefType>(operand.getType()).getRank();
+    Value count = g.toI64(g.dim(operand, 0));
+    for (int64_t i = 1; i < rank; ++i)
+      count = g.mul(count, g.toI64(g.dim(operand, i)));
+    int64_t perLine = 8 * lineBytes / g.elementType(operand).getIntOrFloatBitWidth();
+    SmallVector<Value> first(rank, g.i32(0));
+    g.ifThen(g.lt(g.mul(line, perLine), count), [&] { prefetchLine(g, g.element(operand, first), line); });
+  }
+}
+
 void ExpertProduct::prefetchTables(const GpuBuilder &g) const {
   if (experts <= 0)
     return;
-  constexpr int64_t lineBytes = 128;
   for (Value matrix : {weights[0], weights[1], scales[0], scales[1]}) {
     if (!matrix || !g.isExpertTable(matrix))
       continue;
     int64_t lines = llvm::divideCeil(8 * experts, lineBytes);
-    g.forThreads(lines, [&](Value line) {
-      g.ptx("prefetch.global.L2 [$0];", g.advance(g.expertTable(matrix), g.mul(line, lineBytes), g.i8()));
-    });
+    g.forThreads(lines, [&](Value line) { prefetchLine(g, g.expertTable(matrix), line); });
   }
 }
 

@@ -43,6 +43,9 @@ public:
   /// Has the tables of experts' matrices brought nearer, which are read once the schedule is known. By all threads, before
   /// anything else.
   void prefetchTables(const GpuBuilder &g) const;
+  /// Has rows of x and their order brought nearer, as many as all blocks can ask for at once. By all threads, after the
+  /// kernel in front has ended.
+  void prefetchInputs(const GpuBuilder &g) const;
   /// The token (and choice) of a row, as indices of x and out.
   struct Place {
     SmallVector<Value> input, output;
