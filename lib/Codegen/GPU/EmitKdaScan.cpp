@@ -116,7 +116,7 @@ private:
     g.ifFirstThread([&] {
       for (int64_t i = 0; i < at.stages; ++i) {
         initBarrier(g, full(g.i32(i)), 1);
-        initBarrier(g, empty(g.i32(i)), consumerWarps);
+        initBarrier(g, empty(g.i32(i)), consumerWarps * g.target.warpSize);
       }
       for (int64_t i = 0; i < outTiles; ++i) {
         initBarrier(g, outFull(g.i32(i)), consumerWarps * g.target.warpSize);
@@ -249,13 +249,13 @@ private:
     carried.append(flatten(oldState));
     carried.append({zero, zero});
     Values last = g.loop(zero, chunkCount, g.i32(1), carried, [&](Value chunk, ValueRange values) {
-      return emitChunk(chunk, lane, values);
+      return emitChunk(chunk, values);
     });
     for (int64_t i = 0; i < key / 2; i += 2)
       g.storeFloats({last[i], last[i + 1]}, statePointer(i), g.f32());
   }
 
-  Values emitChunk(Value chunk, Value lane, ValueRange carried) {
+  Values emitChunk(Value chunk, ValueRange carried) {
     int64_t stateSize = key / 2, freshSize = rows / 2, steps = key / 16;
     Values state(carried.take_front(stateSize));
     Values fresh(carried.slice(stateSize, freshSize));
@@ -294,8 +294,7 @@ private:
 
     // The output is complete: nobody reads this stage any more. Old fragments may not be overwritten earlier.
     out = wgmmaWait(g, 1, out, flatten(oldState));
-    g.warpBarrier();
-    g.ifThen(g.eq(lane, 0), [&] { arrive(g, empty(here.stage)); });
+    arrive(g, empty(here.stage));
     storeOut(out, chunk);
     Value gates = g.select(isLast, g.i32(at.ones), gatesOf(ahead.stage));
     state = decay(state, g.shared(gates));
