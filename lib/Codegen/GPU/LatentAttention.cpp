@@ -38,7 +38,8 @@ std::optional<AttentionPlan> AttentionPlan::make(int64_t heads, int64_t width, i
   plan.correctionOffset = plan.weightOffset + groups * plan.terms * plan.rows * weightPitch;
   plan.stateOffset = plan.correctionOffset + groups * plan.rows * 4;
   plan.barrierOffset = plan.stateOffset + groups * plan.rows * 8;
-  plan.sharedBytes = plan.barrierOffset + groups * stages * 8;
+  plan.meetingOffset = plan.barrierOffset + groups * stages * 8;
+  plan.sharedBytes = plan.meetingOffset + groups * meetings * 8;
   if (plan.sharedBytes > target.sharedBytesPerBlock)
     return std::nullopt;
   return plan;
@@ -95,9 +96,17 @@ void LatentAttention::start() {
   g.ifFirstThread([&] {
     for (int64_t i = 0; i < AttentionPlan::groups * AttentionPlan::stages; ++i)
       initBarrier(g, g.shared(plan.barrierOffset + 8 * i), 1);
+    for (int64_t i = 0; i < AttentionPlan::groups * AttentionPlan::meetings; ++i)
+      initBarrier(g, g.shared(plan.meetingOffset + 8 * i), AttentionPlan::groupThreads);
     fenceBarriers(g);
   });
   g.barrier();
+}
+
+void LatentAttention::meet(int64_t meeting, Value number) const {
+  Value bar = at(plan.meetingOffset + 8 * meeting, g.mul(group, 8 * AttentionPlan::meetings));
+  arrive(g, bar);
+  waitBarrier(g, bar, g.rem(number, 2));
 }
 
 void LatentAttention::loadQueries(const QueryRows &rows) {
@@ -297,14 +306,14 @@ Value LatentAttention::attend(const QueryRows &rows, Value n, Value firstTile, V
   SmallVector<Value> carried = g.loop(g.i32(0), mine, g.i32(1), inits, [&](Value i, ValueRange values) {
     State state{values[0], values[1], SmallVector<Value>(values.drop_front(2))};
     Value number = g.add(fetched, i), next = g.add(i, 1);
-    groupBarrier(); // the other stage, the scores and the weights have been read
+    meet(0, number); // the other stage, the scores and the weights have been read
     g.ifThen(g.logicalAnd(isFetcher, g.lt(next, mine)), [&] { fetch(n, tileOf(next), limit, g.add(number, 1)); });
     waitBarrier(g, barrierAt(number), g.rem(g.div(number, AttentionPlan::stages), 2));
     Value stage = tileAt(number);
     computeScores(stage);
-    groupBarrier();
+    meet(1, number);
     computeWeights(tileOf(i), rowLimit, state);
-    groupBarrier();
+    meet(2, number);
     addValues(stage, state);
     SmallVector<Value> results{state.maximum, state.total};
     results.append(state.sums);

@@ -30,6 +30,8 @@ namespace mlir::k3 {
 /// How query rows fall to blocks, and where things are in shared memory.
 struct AttentionPlan {
   static constexpr int64_t tileRows = 32, groups = 2, groupWarps = 4, groupThreads = 128, stages = 2;
+  /// Times that a group meets in a tile.
+  static constexpr int64_t meetings = 3;
   static constexpr int64_t threads = groups * groupThreads;
   /// Query rows of a block, exact and rounded: as registers and shared memory allow for the widest models.
   static constexpr int64_t exactRows = 16, roundedRows = 32;
@@ -44,7 +46,7 @@ struct AttentionPlan {
 
   /// Byte offsets, and distances of rows (odd multiples of 16 bytes: matrices are read without bank conflicts).
   int64_t queryOffset = 0, tileOffset = 0, scoreOffset = 0, weightOffset = 0, correctionOffset = 0, stateOffset = 0,
-          barrierOffset = 0, sharedBytes = 0;
+          barrierOffset = 0, meetingOffset = 0, sharedBytes = 0;
   int64_t rowPitch() const { return padded * 2 + 16; }
   static constexpr int64_t scorePitch = tileRows + 4; ///< floats
   static constexpr int64_t weightPitch = tileRows * 2 + 16;
@@ -100,7 +102,9 @@ private:
   void addValues(Value stage, State &state);
   void join(const QueryRows &rows, const State &state, function_ref<void(const Result &)> store);
 
-  void groupBarrier() const { g.barrier(g.add(group, 1), AttentionPlan::groupThreads); }
+  /// All threads of the group are at meeting `meeting` of tile number `number` of all that it has fetched. By barriers in
+  /// shared memory: racecheck does not see the order that bar.sync makes with numbers that groups have in registers.
+  void meet(int64_t meeting, Value number) const;
   /// ptr<3> at byte `offset + more`.
   Value at(int64_t offset, Value more) const { return g.shared(g.add(more, offset)); }
   /// The tile that fetch number `number` of this group goes to, and the barrier that says that it is there.
