@@ -138,7 +138,7 @@ sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sani
 # racecheck NAME PARTS COMMAND...: the step's result says which kernels have hazards.
 racecheck() { step "racecheck-$1" 120 "$root/scripts/gpu/racecheck.sh" "$sanitizer" "$logs/racecheck-$1.json" "${@:2}"; }
 if [ -n "$sanitizer" ]; then
-  step memcheck-kernels 60 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
+  step memcheck-kernels 90 "$sanitizer" --tool memcheck --error-exitcode 1 "$bin/k3-gpu-player" "$cases/kernels.json" \
     --exact-memory --in-process --seconds=45 --json="$logs/memcheck-kernels.json"
   tokens=(--prompt "Once upon" --greedy --max-tokens 2 --device cuda:0 --no-graph)
   for model in k3-nano kimi-linear-nano; do
