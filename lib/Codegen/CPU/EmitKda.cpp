@@ -506,22 +506,11 @@ private:
   int64_t lanes = 0;              // columns in each of them
 };
 
-template <typename OpTy, typename Emitter> struct KdaPattern : OpRewritePattern<OpTy> {
-  KdaPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern<OpTy>(context), target(target) {}
-  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
-    if (!op.hasPureBufferSemantics())
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    Emitter(rewriter, target, op).emit();
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-
 } // namespace
 
 void k3::populateKdaEmitters(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<KdaPattern<KdaRecurrentStepOp, StepEmitter<KdaRecurrentStepOp>>,
-               KdaPattern<KdaScanOp, StepEmitter<KdaScanOp>>, KdaPattern<KdaChunkPrepareOp, PrepareEmitter>,
-               KdaPattern<KdaChunkScanOp, ScanEmitter>>(patterns.getContext(), target);
+  patterns.add<EmitterClassPattern<KdaRecurrentStepOp, StepEmitter<KdaRecurrentStepOp>>,
+               EmitterClassPattern<KdaScanOp, StepEmitter<KdaScanOp>>,
+               EmitterClassPattern<KdaChunkPrepareOp, PrepareEmitter>, EmitterClassPattern<KdaChunkScanOp, ScanEmitter>>(
+      patterns.getContext(), target);
 }

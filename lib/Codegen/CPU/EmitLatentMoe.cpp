@@ -137,20 +137,8 @@ private:
   Value topK;
 };
 
-struct GroupedContractPattern : OpRewritePattern<MoeGroupedContractOp> {
-  GroupedContractPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
-  LogicalResult matchAndRewrite(MoeGroupedContractOp op, PatternRewriter &rewriter) const override {
-    if (!isa<MemRefType>(op.getX().getType()))
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    GroupedContractEmitter(rewriter, target, op).emit();
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-
 } // namespace
 
 void k3::populateLatentMoeEmitters(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<GroupedContractPattern>(patterns.getContext(), target);
+  patterns.add<EmitterClassPattern<MoeGroupedContractOp, GroupedContractEmitter>>(patterns.getContext(), target);
 }

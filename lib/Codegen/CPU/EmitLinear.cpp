@@ -198,20 +198,8 @@ private:
   Value tokenCount, rowCount, packed;
 };
 
-struct LinearPattern : OpRewritePattern<LinearOp> {
-  LinearPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
-  LogicalResult matchAndRewrite(LinearOp op, PatternRewriter &rewriter) const override {
-    if (!isa<MemRefType>(op.getX().getType()))
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    LinearEmitter(rewriter, target, op).emit();
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-
 } // namespace
 
 void k3::populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<LinearPattern>(patterns.getContext(), target);
+  patterns.add<EmitterClassPattern<LinearOp, LinearEmitter>>(patterns.getContext(), target);
 }

@@ -208,20 +208,8 @@ private:
   Value scores; // [headBlock, page]: scores, then weights
 };
 
-struct AttendPattern : OpRewritePattern<MlaAttendOp> {
-  AttendPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
-  LogicalResult matchAndRewrite(MlaAttendOp op, PatternRewriter &rewriter) const override {
-    if (!op.hasPureBufferSemantics())
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    AttendEmitter(rewriter, target, op).emit();
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-
 } // namespace
 
 void k3::populateMlaEmitters(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<AttendPattern>(patterns.getContext(), target);
+  patterns.add<EmitterClassPattern<MlaAttendOp, AttendEmitter>>(patterns.getContext(), target);
 }

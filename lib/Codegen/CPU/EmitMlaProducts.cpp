@@ -90,22 +90,7 @@ static void emitExpand(OpBuilder &b, const TargetModel &target, MlaExpandOp op) 
   });
 }
 
-namespace {
-template <typename OpTy, void (*emit)(OpBuilder &, const TargetModel &, OpTy)>
-struct ProductPattern : OpRewritePattern<OpTy> {
-  ProductPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern<OpTy>(context), target(target) {}
-  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
-    if (!op.hasPureBufferSemantics())
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    emit(rewriter, target, op);
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-} // namespace
-
 void k3::populateMlaProductEmitters(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<ProductPattern<MlaAbsorbOp, emitAbsorb>, ProductPattern<MlaExpandOp, emitExpand>>(patterns.getContext(),
+  patterns.add<EmitterPattern<MlaAbsorbOp, emitAbsorb>, EmitterPattern<MlaExpandOp, emitExpand>>(patterns.getContext(),
                                                                                               target);
 }

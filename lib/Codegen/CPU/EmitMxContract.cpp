@@ -32,20 +32,6 @@ static void emitMxContract(OpBuilder &b, const TargetModel &target, MxContractOp
   });
 }
 
-namespace {
-struct MxContractPattern : OpRewritePattern<MxContractOp> {
-  MxContractPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
-  LogicalResult matchAndRewrite(MxContractOp op, PatternRewriter &rewriter) const override {
-    if (!isa<MemRefType>(op.getWeight().getType()) || ShapedType::isDynamic(getStaticNamedDim(op, "k")))
-      return rewriter.notifyMatchFailure(op, "expected memrefs and a static contraction size");
-    emitMxContract(rewriter, target, op);
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-} // namespace
-
 void k3::populateMxContractEmitter(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<MxContractPattern>(patterns.getContext(), target);
+  patterns.add<EmitterPattern<MxContractOp, emitMxContract>>(patterns.getContext(), target);
 }

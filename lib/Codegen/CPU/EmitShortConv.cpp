@@ -94,20 +94,8 @@ private:
   Value weight; // [taps, channels]
 };
 
-struct ShortConvPattern : OpRewritePattern<KdaShortConvOp> {
-  ShortConvPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern(context), target(target) {}
-  LogicalResult matchAndRewrite(KdaShortConvOp op, PatternRewriter &rewriter) const override {
-    if (!op.hasPureBufferSemantics())
-      return rewriter.notifyMatchFailure(op, "expected memrefs");
-    ShortConvEmitter(rewriter, target, op).emit();
-    rewriter.eraseOp(op);
-    return success();
-  }
-  TargetModel target;
-};
-
 } // namespace
 
 void k3::populateShortConvEmitter(RewritePatternSet &patterns, const TargetModel &target) {
-  patterns.add<ShortConvPattern>(patterns.getContext(), target);
+  patterns.add<EmitterClassPattern<KdaShortConvOp, ShortConvEmitter>>(patterns.getContext(), target);
 }

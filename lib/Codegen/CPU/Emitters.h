@@ -19,6 +19,26 @@ namespace mlir::k3 {
 /// Whether an emitter can write the code of `op` (a structured op on tensors or memrefs, before or after tiling).
 bool hasEmitter(Operation *op);
 
+/// Has `emit` write the code of an op on memrefs that has an emitter, in place of the op.
+template <typename OpTy, void (*emit)(OpBuilder &, const TargetModel &, OpTy)>
+struct EmitterPattern : OpRewritePattern<OpTy> {
+  EmitterPattern(MLIRContext *context, const TargetModel &target) : OpRewritePattern<OpTy>(context), target(target) {}
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
+    if (!op.hasPureBufferSemantics() || !hasEmitter(op))
+      return rewriter.notifyMatchFailure(op, "expected memrefs and sizes that an emitter takes");
+    emit(rewriter, target, op);
+    rewriter.eraseOp(op);
+    return success();
+  }
+  TargetModel target;
+};
+
+/// The same for an emitter that is a class.
+template <typename OpTy, typename Emitter> void emitWith(OpBuilder &b, const TargetModel &target, OpTy op) {
+  Emitter(b, target, op).emit();
+}
+template <typename OpTy, typename Emitter> using EmitterClassPattern = EmitterPattern<OpTy, emitWith<OpTy, Emitter>>;
+
 void populateEmitters(RewritePatternSet &patterns, const TargetModel &target);
 
 void populateLinearEmitter(RewritePatternSet &patterns, const TargetModel &target);

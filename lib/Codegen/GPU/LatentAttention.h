@@ -103,7 +103,7 @@ private:
   void join(const QueryRows &rows, const State &state, function_ref<void(const Result &)> store);
 
   /// All threads of the group are at meeting `meeting` of tile number `number` of all that it has fetched. By barriers in
-  /// shared memory: racecheck does not see the order that bar.sync makes with numbers that groups have in registers.
+  /// shared memory: where groups meet by bar.sync, racecheck does not see the order that the whole block's makes either.
   void meet(int64_t meeting, Value number) const;
   /// ptr<3> at byte `offset + more`.
   Value at(int64_t offset, Value more) const { return g.shared(g.add(more, offset)); }

@@ -11,6 +11,9 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK-LABEL: .entry gated(
 // CHECK: .maxntid 416
 // CHECK: griddepcontrol.wait
+// Rows of x are brought nearer at once, and copies wait for them to be asked for.
+// CHECK: prefetch.global.L2
+// CHECK-DAG: bar.sync 2, 416;
 // CHECK-DAG: ld.shared.v4.b32
 // CHECK-DAG: vote.sync.ballot.b32
 // CHECK-DAG: mul.rn.bf16x2
