@@ -95,4 +95,62 @@ TEST(MxFp4, CodesBecomeFp8) {
     }
 }
 
+// A word of codes is the even k of a lane's run of 8 in one half of a step, and the odd ones in the other.
+TEST(Wgmma, MultipliesFp8CodesFromRegisters) {
+  constexpr std::uint32_t rows = 64, columns = 8, depth = 32, words = rows * depth / 8;
+  std::vector<std::uint32_t> x(words + columns * depth), y(rows * columns);
+  auto digit = [](std::uint32_t n, std::uint32_t k) { return static_cast<int>((n * 13 + k * 7) % 33) - 16; };
+  auto code = [](std::uint32_t row, std::uint32_t k) { return (row * 5 + k * 11 + row * k) % 16; };
+  for (std::uint32_t row = 0; row < rows; ++row)
+    for (std::uint32_t k = 0; k < depth; ++k)
+      x[row * 4 + k / 8] |= code(row, k) << (4 * (k % 8));
+  for (std::uint32_t n = 0; n < columns; ++n)
+    for (std::uint32_t k = 0; k < depth; ++k) {
+      auto value = static_cast<float>(digit(n, k));
+      std::memcpy(&x[words + n * depth + k], &value, 4);
+    }
+  runBlock(128, columns * depth, x, y, [&](const GpuBuilder &g, Value from, Value to) {
+    // Each thread rounds two digits: of column n, in places `place` and `place` + 1 of a half of the step.
+    Value thread = g.threadId(), n = g.div(thread, 16), half = g.rem(g.div(thread, 8), 2), place = g.mul(g.rem(thread, 8), 2);
+    Value k = g.add(g.mul(place, 2), half);
+    Value digits = g.advance(from, g.add(g.add(g.mul(n, depth), k), words), g.f32());
+    Value pair = packE4m3(g, g.loadRaw(digits, g.f32()), g.loadRaw(g.advance(digits, 2, g.f32()), g.f32()));
+    g.storeRaw(pair, g.shared(g.add(g.add(g.mul(half, 128), g.mul(n, 16)), place)));
+    fenceAsync(g);
+    g.barrier();
+
+    Value lane = g.laneId(), quad = g.rem(lane, 4);
+    Value row = g.add(g.mul(g.div(thread, 32), 16), g.div(lane, 4));
+    SmallVector<Value> a(4);
+    for (int64_t i = 0; i < 2; ++i) {
+      Value word = g.loadRaw(g.advance(from, g.add(g.mul(g.add(row, 8 * i), 4), quad), g.i32()), g.i32());
+      SmallVector<Value> placed = placeFp8Codes(g, word);
+      a[i] = placed[0];
+      a[2 + i] = placed[1];
+    }
+    WgmmaForm form;
+    form.element = WgmmaForm::e4m3;
+    form.overwrite = true;
+    Value b = makeDescriptor(g, g.shared(int64_t(0)), /*stride=*/256, /*leading=*/128, /*swizzle=*/0);
+    wgmmaFence(g);
+    SmallVector<Value> sums = wgmma(g, a, b, SmallVector<Value>(4, g.f32(0)), form);
+    wgmmaCommit(g);
+    sums = wgmmaWait(g, 0, sums);
+    for (int64_t i = 0; i < 4; ++i) {
+      Value at = g.add(g.mul(g.add(row, 8 * (i / 2)), columns), g.add(g.mul(quad, 2), i % 2));
+      g.storeRaw(sums[i], g.advance(to, at, g.f32()));
+    }
+  });
+  static constexpr int halves[8] = {0, 1, 2, 3, 4, 6, 8, 12};
+  for (std::uint32_t row = 0; row < rows; ++row)
+    for (std::uint32_t n = 0; n < columns; ++n) {
+      int expected = 0;
+      for (std::uint32_t k = 0; k < depth; ++k)
+        expected += halves[code(row, k) % 8] * (code(row, k) < 8 ? 1 : -1) * digit(n, k);
+      float sum;
+      std::memcpy(&sum, &y[row * columns + n], 4);
+      EXPECT_EQ(sum * 128, static_cast<float>(expected)) << row << ", " << n;
+    }
+}
+
 } // namespace

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <random>
 
 using namespace k3::test;
 
@@ -214,6 +215,19 @@ TEST(PtxMachine, Arithmetic) {
   EXPECT_EQ(run1("ex2.approx.ftz.f32 %r0, %r1;", {0x40400000u}), 8.0f);
   EXPECT_EQ(run1("min.f32 %r0, %r1, %r2;", {0x7fc00000u, 0x3F800000u}), 1.0f);
   EXPECT_TRUE(std::isnan(run1("min.NaN.f32 %r0, %r1, %r2;", {0x7fc00000u, 0x3F800000u})));
+  auto e4m3 = [](float high, float low) {
+    std::uint32_t bits[2];
+    std::memcpy(&bits[0], &high, 4);
+    std::memcpy(&bits[1], &low, 4);
+    return intOf("{\n.reg .b16 a;\ncvt.rn.satfinite.e4m3x2.f32 a, %r1, %r2;\ncvt.u32.u16 %r0, a;\n}", {bits[0], bits[1]});
+  };
+  EXPECT_EQ(e4m3(1, -1.75f), 0x38BEu);
+  EXPECT_EQ(e4m3(17, 19), 0x585Au); // ties, to 16 and 20
+  EXPECT_EQ(e4m3(15.75f, 0.99f), 0x5838u);
+  EXPECT_EQ(e4m3(0.001953125f, -0.0009765625f), 0x0180u); // 2^-9 is the smallest; a tie
+  EXPECT_EQ(e4m3(0.0029296875f, 0.015f), 0x0208u);
+  EXPECT_EQ(e4m3(448, -1e9f), 0x7EFEu);
+  EXPECT_EQ(e4m3(NAN, INFINITY) & 0x7FFF, 0x7F7Eu);
   EXPECT_EQ(run1("{\n.reg .b16 a;\ncvt.rn.bf16.f32 a, %r1;\ncvt.f32.bf16 %r0, a;\n}", {0x3F80C000u}), 1.0078125f);
 }
 
@@ -415,6 +429,250 @@ TEST(PtxMachine, FindsMissingWaits) {
     steps.bytes = "8208";
     EXPECT_NE(WarpgroupRun().run(steps, seed).find("never come"), std::string::npos);
   }
+}
+
+//===----------------------------------------------------------------------===//
+// fp8
+//===----------------------------------------------------------------------===//
+
+/// Products of A [64, 32] and B [n, 32], E4M3 bytes, added to c [64, n]. Both lie in shared memory without a swizzle, in
+/// matrices of 8 rows of 16 bytes; or A comes from registers.
+struct Fp8Product {
+  static constexpr unsigned rows = 64, depth = 32;
+  unsigned n;
+  bool aInRegisters;
+  std::vector<std::uint8_t> a = std::vector<std::uint8_t>(rows * depth), b;
+  std::vector<float> c;
+  Fp8Product(unsigned n, bool aInRegisters) : n(n), aInRegisters(aInRegisters), b(n * depth), c(rows * n) {}
+
+  /// Of B, the halves of k lie one after the other; of A, the groups of 8 rows.
+  unsigned leadingOfB() const { return n * 16; }
+  static unsigned place(unsigned row, unsigned k, unsigned leading, unsigned stride) {
+    return row / 8 * stride + row % 8 * 16 + k / 16 * leading + k % 16;
+  }
+  static std::uint64_t descriptor(unsigned start, unsigned leading, unsigned stride) {
+    return start / 16 | std::uint64_t(leading / 16) << 16 | std::uint64_t(stride / 16) << 32;
+  }
+
+  std::string body() const {
+    std::string text = R"(
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  ld.param.b64 %rd3, [k_param_2];
+  mov.u32 %r1, %tid.x;
+  shl.b32 %r2, %r1, 4;
+  mul.wide.u32 %rd4, %r1, 16;
+  add.s64 %rd1, %rd1, %rd4;
+  add.s64 %rd2, %rd2, %rd4;
+  ld.global.nc.v4.b32 {%r4, %r5, %r6, %r7}, [%rd1];
+)";
+    if (!aInRegisters)
+      text += "st.shared.v4.b32 [%r2], {%r4, %r5, %r6, %r7};\n";
+    text += "setp.ge.u32 %p1, %r1, " + std::to_string(2 * n) + R"(;
+  @%p1 bra $L__BB0_1;
+  ld.global.nc.v4.b32 {%r8, %r9, %r10, %r11}, [%rd2];
+  st.shared.v4.b32 [%r2+2048], {%r8, %r9, %r10, %r11};
+$L__BB0_1:
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  mul.wide.u32 %rd4, %r1, )" + std::to_string(2 * n) + ";\nadd.s64 %rd3, %rd3, %rd4;\n";
+    std::string sums;
+    for (unsigned i = 0; i < n / 2; ++i) {
+      std::string sum = "%r" + std::to_string(20 + i);
+      text += "ld.global.b32 " + sum + ", [%rd3+" + std::to_string(4 * i) + "];\n";
+      sums += (i ? ", " : "") + sum;
+    }
+    text += "mov.b64 %rd5, " + std::to_string(descriptor(0, 128, 256)) + ";\n" + //
+            "mov.b64 %rd6, " + std::to_string(descriptor(2048, leadingOfB(), 128)) + ";\n" +
+            "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n" + std::to_string(n) + "k32.f32.e4m3.e4m3 {" +
+            sums + "}, " + (aInRegisters ? "{%r4, %r5, %r6, %r7}" : "%rd5") + ", %rd6, 1, 1, 1;\n" +
+            "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n";
+    for (unsigned i = 0; i < n / 2; ++i)
+      text += "st.global.b32 [%rd3+" + std::to_string(4 * i) + "], %r" + std::to_string(20 + i) + ";\n";
+    return text + "ret;\n";
+  }
+
+  void run(unsigned seed) {
+    // What threads load: the fragments of A, or A as it lies in shared memory; B as it lies there; their part of c.
+    std::vector<std::uint8_t> aImage(a.size()), bImage(b.size());
+    for (unsigned row = 0; row < rows; ++row)
+      for (unsigned k = 0; k < depth; ++k) {
+        unsigned thread = row / 16 * 32 + row % 8 * 4 + k % 16 / 4, index = row % 16 / 8 + 2 * (k / 16);
+        aImage[aInRegisters ? thread * 16 + index * 4 + k % 4 : place(row, k, 128, 256)] = a[row * depth + k];
+      }
+    for (unsigned row = 0; row < n; ++row)
+      for (unsigned k = 0; k < depth; ++k)
+        bImage[place(row, k, leadingOfB(), 128)] = b[row * depth + k];
+    auto inThread = [&](unsigned row, unsigned column) {
+      unsigned thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+      return thread * (n / 2) + column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
+    };
+    std::vector<float> parts(c.size());
+    for (unsigned row = 0; row < rows; ++row)
+      for (unsigned column = 0; column < n; ++column)
+        parts[inThread(row, column)] = c[row * n + column];
+    PtxMachine machine(entry(".param .u64 k_param_0, .param .u64 k_param_1, .param .u64 k_param_2", body()));
+    machine.allow(aImage.data(), aImage.size(), false);
+    machine.allow(bImage.data(), bImage.size(), false);
+    machine.allow(parts.data(), parts.size() * 4, true);
+    ASSERT_EQ(errorOf(machine, {"k", {1, 1, 1}, 128, 2048 + n * 32, {pointer(aImage), pointer(bImage), pointer(parts)}, seed}), "");
+    for (unsigned row = 0; row < rows; ++row)
+      for (unsigned column = 0; column < n; ++column)
+        c[row * n + column] = parts[inThread(row, column)];
+  }
+};
+
+/// An E4M3 byte is +- `significand` * 2^(exponent - 3).
+struct Fp8Parts {
+  std::int64_t significand;
+  int exponent;
+  explicit Fp8Parts(std::uint8_t byte) {
+    int field = byte >> 3 & 15, fraction = byte & 7;
+    significand = (field ? 8 : 0) + fraction;
+    exponent = (field ? field : 1) - 7;
+    if (byte & 0x80)
+      significand = -significand;
+  }
+  double value() const { return std::ldexp(static_cast<double>(significand), exponent - 3); }
+};
+
+/// The byte of an integer.
+std::uint8_t fp8Of(int value) {
+  for (unsigned byte = 0; byte < 0x7F; ++byte)
+    if (Fp8Parts(static_cast<std::uint8_t>(byte)).value() == std::abs(value))
+      return static_cast<std::uint8_t>(byte | (value < 0 ? 0x80 : 0));
+  ADD_FAILURE() << value << " is no E4M3";
+  return 0;
+}
+
+/// What the hardware makes of one sum, in integers: each term is a significand times a power of 2, and an exponent.
+float fp8Sum(float sum, const std::uint8_t *a, const std::uint8_t *b) {
+  struct Term {
+    std::int64_t significand;
+    int power, exponent;
+  };
+  std::vector<Term> terms;
+  if (sum != 0) {
+    int exponent;
+    double fraction = std::frexp(double(sum), &exponent);
+    terms.push_back({static_cast<std::int64_t>(std::ldexp(fraction, 24)), exponent - 24, exponent - 1});
+  }
+  for (unsigned k = 0; k < Fp8Product::depth; ++k) {
+    Fp8Parts x(a[k]), y(b[k]);
+    if (x.significand != 0 && y.significand != 0)
+      terms.push_back({x.significand * y.significand, x.exponent + y.exponent - 6, x.exponent + y.exponent});
+  }
+  int unit = -1000;
+  for (const Term &term : terms)
+    unit = std::max(unit, term.exponent - 13);
+  std::int64_t total = 0;
+  for (const Term &term : terms) {
+    int right = std::min(unit - term.power, 62);
+    std::int64_t size = std::abs(term.significand), cut = right > 0 ? size >> right : size << -right;
+    total += term.significand < 0 ? -cut : cut;
+  }
+  std::int64_t size = std::abs(total);
+  for (int bit = 0; size >> (14 + bit) != 0; ++bit)
+    size &= ~(std::int64_t(1) << bit);
+  return static_cast<float>(std::ldexp(static_cast<double>(total < 0 ? -size : size), unit));
+}
+
+template <typename F> void forFp8Products(F check) {
+  for (unsigned n : {8u, 32u})
+    for (bool aInRegisters : {false, true})
+      for (unsigned seed = 0; seed < 2; ++seed) {
+        SCOPED_TRACE(std::to_string(n) + " columns, A from " + (aInRegisters ? "registers" : "shared memory"));
+        Fp8Product product(n, aInRegisters);
+        std::mt19937 random(17 * n + seed);
+        check(product, random, seed);
+      }
+}
+
+// Codes of E2M1, which are halves up to 6, as E4M3 times 2^-6, and digits up to 16.
+TEST(PtxMachine, Fp8ProductsOfSmallIntegersAreExact) {
+  forFp8Products([](Fp8Product &product, std::mt19937 &random, unsigned seed) {
+    for (std::size_t i = 0; i < product.a.size(); ++i) {
+      std::uint32_t code = i / 32 == 5 ? 7 : random() % 16; // one row has the largest sum
+      product.a[i] = static_cast<std::uint8_t>((code & 8) << 4 | (code & 7) << 2);
+    }
+    for (std::size_t i = 0; i < product.b.size(); ++i)
+      product.b[i] = fp8Of(i / 32 == 3 ? 16 : static_cast<int>(random() % 33) - 16);
+    std::vector<int> expected(product.c.size());
+    for (std::size_t i = 0; i < product.c.size(); ++i) {
+      int before = static_cast<int>(random() % 20001) - 10000;
+      product.c[i] = std::ldexp(static_cast<float>(before), -7);
+      expected[i] = before;
+      for (unsigned k = 0; k < 32; ++k)
+        expected[i] += static_cast<int>(std::ldexp(
+            Fp8Parts(product.a[i / product.n * 32 + k]).value() * Fp8Parts(product.b[i % product.n * 32 + k]).value(), 7));
+    }
+    product.run(seed);
+    for (std::size_t i = 0; i < product.c.size(); ++i)
+      ASSERT_EQ(std::ldexp(product.c[i], 7), expected[i]) << i;
+  });
+}
+
+TEST(PtxMachine, Fp8SumsLoseWhatTheLargestTermLeavesNoRoomFor) {
+  forFp8Products([](Fp8Product &product, std::mt19937 &, unsigned seed) {
+    auto fill = [](std::uint8_t *row, std::uint8_t first, std::uint8_t others) {
+      std::fill(row, row + 32, others);
+      row[0] = first;
+    };
+    constexpr std::uint8_t eighth = 0x20, nan = 0x7F;
+    fill(&product.a[0], fp8Of(16), eighth);         // 256 and 31 times 2^-6, of which 2^-5 is left
+    fill(&product.a[32], fp8Of(16), eighth | 0x80); // the same with -2^-6: towards 0, too
+    fill(&product.a[64], fp8Of(2), eighth);         // 32 and 31 times 2^-6, which are a multiple of 2^-8
+    fill(&product.a[96], fp8Of(16), fp8Of(16));     // by the other column: 32 times 256
+    fill(&product.a[128], nan, eighth);
+    fill(&product.b[0], fp8Of(16), eighth);
+    fill(&product.b[32], fp8Of(16), fp8Of(16));
+    auto c = [&](unsigned row, unsigned column) -> float & { return product.c[row * product.n + column]; };
+    c(2, 0) = 4096;    // 2^-1 is left of 32 + ...
+    c(3, 1) = 0.0625f; // kept by 256, not by 8192
+    c(5, 0) = 8191.5f; // without products, there is room for 14 bits
+    product.run(seed);
+    EXPECT_EQ(c(0, 0), 256);
+    EXPECT_EQ(c(1, 0), 256);
+    EXPECT_EQ(c(2, 0), 4096 + 32);
+    EXPECT_EQ(c(3, 1), 8192);
+    EXPECT_TRUE(std::isnan(c(4, 0)) && std::isnan(c(4, 1)));
+    EXPECT_EQ(c(5, 0), 8191.5f);
+    EXPECT_EQ(c(5, 1), 0);
+  });
+}
+
+TEST(PtxMachine, Fp8ProductsOfAnything) {
+  forFp8Products([](Fp8Product &product, std::mt19937 &random, unsigned seed) {
+    // Some rows have all exponents, the others few, so that most of their terms count.
+    auto fill = [&](std::vector<std::uint8_t> &bytes) {
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        std::uint32_t any = random() % 0x7F, near = 0x30 + random() % 32;
+        bytes[i] = static_cast<std::uint8_t>((i / 32 % 3 == 0 ? any : near) | (random() & 0x80));
+      }
+    };
+    fill(product.a);
+    fill(product.b);
+    std::vector<float> expected(product.c.size());
+    for (std::size_t i = 0; i < product.c.size(); ++i) {
+      float wide = std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())), static_cast<int>(random() % 40) - 48);
+      product.c[i] = random() % 4 == 0 ? 0 : wide;
+      expected[i] = fp8Sum(product.c[i], &product.a[i / product.n * 32], &product.b[i % product.n * 32]);
+    }
+    product.run(seed);
+    for (std::size_t i = 0; i < product.c.size(); ++i)
+      ASSERT_EQ(product.c[i], expected[i]) << i;
+  });
+}
+
+// An 8-bit type has no transposes, and 32 k.
+TEST(PtxMachine, RefusesFp8InOtherShapes) {
+  auto make = [](const std::string &shape, const std::string &flags) {
+    return entry("", "wgmma.mma_async.sync.aligned." + shape + ".f32.e4m3.e4m3 {%r1, %r2, %r3, %r4}, %rd1, %rd2, 1, 1, 1" +
+                         flags + ";");
+  };
+  EXPECT_NO_THROW(PtxMachine(make("m64n8k32", "")));
+  EXPECT_THROW(PtxMachine(make("m64n8k32", ", 0, 0")), PtxError);
+  EXPECT_THROW(PtxMachine(make("m64n8k16", "")), PtxError);
 }
 
 /// One thread of warp 0 copies 64 bytes again and again into one place, warp 1 reads them.
