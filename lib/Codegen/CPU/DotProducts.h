@@ -10,11 +10,7 @@
 
 namespace mlir::k3 {
 
-/// A weight as it is stored: f32 or bf16 [n, k], or bytes of MXFP4 codes [n, k / 2] with their E8M0 scales [n, k / 32].
-struct WeightMatrix {
-  Value weight, scale;
-};
-
+/// A row of a WeightMatrix.
 struct WeightRow {
   MatrixRow weight, scale;
 };
@@ -22,10 +18,9 @@ struct WeightRow {
 /// Emits dot products of input rows with rows of stored weights.
 class DotProducts {
 public:
-  /// For `matrices` weights of `element` type with `depth` = k elements in a row. `bf16Inputs`, `fixedOrder`: see
-  /// DotTile.
-  static std::unique_ptr<DotProducts> create(const VectorBuilder &v, Type element, int64_t depth, int64_t matrices,
-                                             bool bf16Inputs, bool fixedOrder);
+  /// For weights of `element` type with `depth` = k elements in a row. `bf16Inputs`, `fixedOrder`: see DotTile.
+  static std::unique_ptr<DotProducts> create(const VectorBuilder &v, Type element, int64_t depth, bool bf16Inputs,
+                                             bool fixedOrder);
   virtual ~DotProducts() = default;
 
   /// How many input rows one call may take, largest first; the last is 1.
@@ -37,22 +32,6 @@ public:
   /// The sums of every input row with every one of `weights`, input row by input row: vectors whose lanes add up to
   /// them. The next call takes the weight rows `stride` rows further.
   virtual SmallVector<Value> emit(ArrayRef<WeightRow> weights, int64_t stride) = 0;
-};
-
-/// Emits all columns of the products of the current input rows with one or more matrices. For each block of columns,
-/// `finish(token, column, mask, sums)` stores what it makes of the vectors of sums, one per matrix.
-class ColumnProducts {
-public:
-  using Finish = function_ref<void(int64_t token, Value column, Value mask, ArrayRef<Value> sums)>;
-  ColumnProducts(const VectorBuilder &v, DotProducts &dot, int64_t matrices);
-  /// `columns`: rows of each of the matrices.
-  void emit(ArrayRef<WeightMatrix> matrices, Value columns, int64_t tokens, Finish finish);
-
-private:
-  VectorBuilder v;
-  DotProducts &dot;
-  /// Sums of a vector of columns, [tokens, lanes * matrices]: a column of all matrices after the other.
-  Value block;
 };
 
 } // namespace mlir::k3

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "dialects/k3/IR/K3Ops.h"
-#include "lib/Codegen/CPU/DotProducts.h"
+#include "lib/Codegen/CPU/ColumnProducts.h"
 #include "lib/Codegen/CPU/Emitters.h"
 #include "lib/Codegen/Common/Kernels.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -15,7 +15,7 @@ using namespace mlir::k3;
 namespace {
 
 /// Bytes of a matrix, and of its scales, that are asked for before its turn comes; bytes of a line of memory.
-constexpr int64_t firstBytes = 2 << 10, line = 64;
+constexpr int64_t firstBytes = 3 << 10, line = 64;
 
 /// A workgroup owns a range of output features and goes through the experts that have rows. The range of an expert's
 /// matrices is read once for every block of its rows.
@@ -23,10 +23,10 @@ class GroupedContractEmitter {
 public:
   GroupedContractEmitter(OpBuilder &b, const TargetModel &target, MoeGroupedContractOp op)
       : v(b, op.getLoc(), target), op(op), matrixCount(op.getUpWeight() ? 2 : 1),
-        dot(DotProducts::create(v, cast<MemRefType>(op.getWeight().getType()).getElementType(),
-                                cast<MemRefType>(op.getX().getType()).getShape().back(), matrixCount, op.getBf16X(),
-                                op.getFixedOrder())),
-        columns(v, *dot, matrixCount), topK(v.dim(op.getPerm(), 1)) {}
+        columns(ColumnProducts::create(v, cast<MemRefType>(op.getWeight().getType()).getElementType(),
+                                       cast<MemRefType>(op.getX().getType()).getShape().back(), matrixCount,
+                                       op.getBf16X(), op.getFixedOrder())),
+        topK(v.dim(op.getPerm(), 1)) {}
 
   void emit() {
     Value experts = v.subIndex(v.dim(op.getOffsets(), 0), v.index(1)), zero = v.index(0), one = v.index(1);
@@ -62,7 +62,7 @@ private:
     SmallVector<WeightMatrix> matrices = getMatrices(expert);
     Value begin = v.loadIndex(op.getOffsets(), {expert});
     Value end = v.loadIndex(op.getOffsets(), {v.addIndex(expert, v.index(1))});
-    v.loopBlocks(v.subIndex(end, begin), dot->getTokenBlocks(),
+    v.loopBlocks(v.subIndex(end, begin), columns->getTokenBlocks(),
                  [&](Value position, int64_t count) { emitSlots(matrices, v.addIndex(begin, position), count); });
   }
 
@@ -95,9 +95,8 @@ private:
       if (perSlot)
         inputs.back().at.push_back(slots.back().second);
     }
-    dot->setInputs(inputs);
-    columns.emit(matrices, v.dim(op.getOut(), 2), count,
-                 [&](int64_t i, Value column, Value mask, ArrayRef<Value> sums) {
+    columns->setInputs(inputs);
+    columns->emit(matrices, v.dim(op.getOut(), 2), [&](int64_t i, Value column, Value mask, ArrayRef<Value> sums) {
                    Value value = op.getUpWeight() ? activate(sums[0], sums[1]) : sums[0];
                    v.storeMasked(value, op.getOut(), {slots[i].first, slots[i].second, column}, mask);
                  });
@@ -132,8 +131,7 @@ private:
   VectorBuilder v;
   MoeGroupedContractOp op;
   int64_t matrixCount;
-  std::unique_ptr<DotProducts> dot;
-  ColumnProducts columns;
+  std::unique_ptr<ColumnProducts> columns;
   Value topK;
 };
 

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "dialects/k3/IR/K3Ops.h"
-#include "lib/Codegen/CPU/DotProducts.h"
+#include "lib/Codegen/CPU/ColumnProducts.h"
 #include "lib/Codegen/CPU/Emitters.h"
 
 using namespace mlir;
@@ -11,18 +11,16 @@ using namespace mlir::k3;
 
 static void emitMxContract(OpBuilder &b, const TargetModel &target, MxContractOp op) {
   VectorBuilder v(b, op.getLoc(), target);
-  std::unique_ptr<DotProducts> dot =
-      DotProducts::create(v, b.getI8Type(), getStaticNamedDim(op, "k"), /*matrices=*/1, op.getBf16X(),
-                          op.getFixedOrder());
-  ColumnProducts columns(v, *dot, /*matrices=*/1);
+  std::unique_ptr<ColumnProducts> columns = ColumnProducts::create(v, b.getI8Type(), getStaticNamedDim(op, "k"),
+                                                                   /*matrices=*/1, op.getBf16X(), op.getFixedOrder());
   WeightMatrix matrix{op.getWeight(), op.getScale()};
   Value out = op.getOut();
-  v.loopBlocks(v.dim(op.getX(), 0), dot->getTokenBlocks(), [&](Value first, int64_t tokens) {
+  v.loopBlocks(v.dim(op.getX(), 0), columns->getTokenBlocks(), [&](Value first, int64_t tokens) {
     SmallVector<MatrixRow> rows;
     for (int64_t t = 0; t < tokens; ++t)
       rows.push_back({op.getX(), {v.addIndex(first, v.index(t))}});
-    dot->setInputs(rows);
-    columns.emit(matrix, v.dim(out, 1), tokens, [&](int64_t t, Value column, Value mask, ArrayRef<Value> sums) {
+    columns->setInputs(rows);
+    columns->emit(matrix, v.dim(out, 1), [&](int64_t t, Value column, Value mask, ArrayRef<Value> sums) {
       SmallVector<Value> at = rows[t].index(column);
       Value sum = sums.front();
       if (op.getAccumulate())

@@ -4,6 +4,7 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/MathBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -56,6 +57,14 @@ Value MathBuilder::polynomial(Value x, ArrayRef<double> coefficients) const {
   return p;
 }
 
+Value MathBuilder::scale(Value x, Value n) const {
+  Value all = arith::ConstantOp::create(b, loc, b.getI16IntegerAttr(-1));
+  Value currentRounding = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(4));
+  return LLVM::CallIntrinsicOp::create(b, loc, type, b.getStringAttr("llvm.x86.avx512.mask.scalef.ps.512"),
+                                       ValueRange{x, n, constant(0.0), all, currentRounding})
+      .getResult(0);
+}
+
 Value MathBuilder::scaleByPowerOfTwo(Value x, Value n) const {
   // In two halves, so that neither factor leaves the exponent range.
   Value half = arith::ShRSIOp::create(b, loc, n, constantInt(1));
@@ -80,6 +89,8 @@ Value MathBuilder::exp(Value x) const {
   Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
                            5.0000001201e-1});
   p = add(fma(p, mul(r, r), r), constant(1.0));
+  if (hasScale)
+    return scale(p, n);
   Value bits = arith::BitcastOp::create(b, loc, intType(), t);
   return scaleByPowerOfTwo(p, arith::SubIOp::create(b, loc, bits, constantInt(llvm::bit_cast<int32_t>(shifter))));
 }

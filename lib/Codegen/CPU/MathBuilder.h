@@ -14,7 +14,9 @@ namespace mlir::k3 {
 /// keep NaN. Errors (measured over their whole range): exp 1 ulp, sigmoid 2.5, tanh 2, softplus 3, rsqrt 1.
 class MathBuilder {
 public:
-  MathBuilder(OpBuilder &b, Location loc, Type type, bool hasFma) : b(b), loc(loc), type(type), hasFma(hasFma) {}
+  /// `hasScale`: the type is a vector of 16 and the target has AVX-512, which scales by powers of two.
+  MathBuilder(OpBuilder &b, Location loc, Type type, bool hasFma, bool hasScale = false)
+      : b(b), loc(loc), type(type), hasFma(hasFma), hasScale(hasScale) {}
 
   OpBuilder &builder() const { return b; }
   Location getLoc() const { return loc; }
@@ -54,6 +56,8 @@ public:
 protected:
   /// c[0] x^(n-1) + ... + c[n-1]
   Value polynomial(Value x, ArrayRef<double> coefficients) const;
+  /// x * 2^n for integer n, given as f32, in one instruction.
+  Value scale(Value x, Value n) const;
   /// x * 2^n for integer n in [-250, 250], with gradual underflow.
   Value scaleByPowerOfTwo(Value x, Value n) const;
   Type intType() const;
@@ -61,7 +65,7 @@ protected:
   OpBuilder &b;
   Location loc;
   Type type;
-  bool hasFma;
+  bool hasFma, hasScale;
 };
 
 } // namespace mlir::k3

@@ -33,6 +33,13 @@ Value MxFp4Decoder::loadLine(const MatrixRow &row, Value line) const {
   return bitcast(v, v.loadRaw(row.matrix, row.index(first), lineBytes()), v.builder().getI32Type(), v.lanes());
 }
 
+Value MxFp4Decoder::insertGroup(const MatrixRow &row, Value byte, Value codes, int64_t lane) const {
+  OpBuilder &b = v.builder();
+  Value part = bitcast(v, v.loadRaw(row.matrix, row.index(byte), groupBytes), b.getI32Type(), groupLanes);
+  return vector::InsertStridedSliceOp::create(b, v.getLoc(), part, codes, ArrayRef<int64_t>{lane},
+                                              ArrayRef<int64_t>{1});
+}
+
 Value MxFp4Decoder::packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const {
   OpBuilder &b = v.builder();
   auto type = VectorType::get({v.lanes()}, b.getI32Type());
@@ -40,13 +47,30 @@ Value MxFp4Decoder::packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t gr
   int64_t lane = 0;
   for (const MatrixRow &row : rows)
     for (int64_t group = first; group < first + groups; ++group) {
-      Value column = v.index(group * groupBytes);
-      Value part = bitcast(v, v.loadRaw(row.matrix, row.index(column), groupBytes), b.getI32Type(), groupLanes);
-      codes = vector::InsertStridedSliceOp::create(b, v.getLoc(), part, codes, ArrayRef<int64_t>{lane},
-                                                   ArrayRef<int64_t>{1});
+      codes = insertGroup(row, v.index(group * groupBytes), codes, lane);
       lane += groupLanes;
     }
   return codes;
+}
+
+SmallVector<Value> MxFp4Decoder::loadColumns(ArrayRef<MatrixRow> rows, Value group) const {
+  OpBuilder &b = v.builder();
+  auto type = VectorType::get({v.lanes()}, b.getI32Type());
+  Value first = v.mulIndex(group, v.index(groupBytes));
+  // Vector i has rows i, i + 4, ...: squares of four lanes, whose rows and columns are exchanged.
+  SmallVector<Value> square(groupLanes, arith::ConstantOp::create(b, v.getLoc(), b.getZeroAttr(type)));
+  for (auto [r, row] : llvm::enumerate(rows)) {
+    Value &vector = square[r % groupLanes];
+    vector = insertGroup(row, first, vector, static_cast<int64_t>(r) / groupLanes * groupLanes);
+  }
+  constexpr int64_t low[] = {0, 4, 1, 5}, high[] = {2, 6, 3, 7}, even[] = {0, 1, 4, 5}, odd[] = {2, 3, 6, 7};
+  SmallVector<Value> columns;
+  for (ArrayRef<int64_t> half : {ArrayRef(low), ArrayRef(high)}) {
+    Value upper = v.shuffleFours(square[0], square[1], half), lower = v.shuffleFours(square[2], square[3], half);
+    columns.push_back(v.shuffleFours(upper, lower, even));
+    columns.push_back(v.shuffleFours(upper, lower, odd));
+  }
+  return columns;
 }
 
 Value MxFp4Decoder::decode(Value codes, int64_t part) const {
@@ -204,6 +228,18 @@ Value MxFp4Decoder::packScaleCodes(ArrayRef<MatrixRow> rows, int64_t first, int6
       shift += 8;
     }
   return decodeBytes(bytes);
+}
+
+Value MxFp4Decoder::loadColumnScales(ArrayRef<MatrixRow> rows, Value group) const {
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  auto type = VectorType::get({v.lanes()}, b.getI8Type());
+  Value codes = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+  for (auto [r, row] : llvm::enumerate(rows)) {
+    Value code = memref::LoadOp::create(b, loc, row.matrix, row.index(group));
+    codes = vector::InsertOp::create(b, loc, code, codes, ArrayRef<int64_t>{static_cast<int64_t>(r)});
+  }
+  return asFloat(v, decodeE8M0(v, arith::ExtUIOp::create(b, loc, v.vectorType().clone(b.getI32Type()), codes)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,7 +10,8 @@
 // has weight 8 l + i of the line in the low bits of lane l, which one look-up turns into f32, with no masking. To
 // match, the input rows are put into the same order once, before they meet all the weight rows. Four neighbouring lanes
 // belong to one group, so one vector of scales serves all eight vectors of a line. Groups that fill no line share one with
-// those of other rows: their products are added to the sums of the row that the lanes belong to.
+// those of other rows: their products are added to the sums of the row that the lanes belong to. Rows of few lines go
+// another way (MxFp4Columns.h).
 //
 // Products of bf16 pairs take the same line as 2 L words of 16 bits: shifted right by 4 i, word w looks up weight
 // 4 w + i as bf16. A pair of words adds up in lane w / 2, whose group is that of lane w / 2 above, so the sums of a
@@ -44,6 +45,9 @@ public:
   Value loadLine(const MatrixRow &row, Value line) const;
   /// The codes of `groups` groups of each row, from group `first` on, one row after the other; the other lanes are 0.
   Value packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const;
+  /// The codes of group `group` of as many rows as there are lanes: vector j has those of weights 8 j to 8 j + 7 of row l
+  /// in lane l, as a line has in its lanes.
+  SmallVector<Value> loadColumns(ArrayRef<MatrixRow> rows, Value group) const;
   /// Weights 8 l + `part` of a line.
   Value decode(Value codes, int64_t part) const;
   /// Weights 4 w + `part` of a line as bf16; for targets that have products of pairs.
@@ -55,8 +59,12 @@ public:
   /// The same from codes (i8): of line `line`, or of what packLine takes. The other lanes are finite.
   Value loadScaleCodes(const MatrixRow &row, Value line) const;
   Value packScaleCodes(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const;
+  /// The scales (f32) from codes (i8) of group `group` of as many rows as there are lanes.
+  Value loadColumnScales(ArrayRef<MatrixRow> rows, Value group) const;
 
 private:
+  /// `codes` with those of the group at `byte` of a row in the lanes from `lane` on.
+  Value insertGroup(const MatrixRow &row, Value byte, Value codes, int64_t lane) const;
   /// Scales of the codes that are the bytes of an i32, each in the lanes of its group.
   Value decodeBytes(Value bytes) const;
   Value lookUp(Value codes) const;

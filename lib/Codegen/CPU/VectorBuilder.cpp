@@ -88,6 +88,12 @@ Value VectorBuilder::dotBf16(Value x, Value y, Value sum) const {
       .getResult(0);
 }
 
+Value VectorBuilder::loadPair(Value memref, ValueRange indices) const {
+  Value pair = vector::BitCastOp::create(b, loc, VectorType::get({1}, b.getI32Type()), loadRaw(memref, indices, 2));
+  Value spread = broadcast(vector::ExtractOp::create(b, loc, pair, ArrayRef<int64_t>{0}));
+  return vector::BitCastOp::create(b, loc, VectorType::get({2 * lanes()}, b.getBF16Type()), spread);
+}
+
 void VectorBuilder::packRow(Value from, ValueRange fromRow, Value start, Value size, Value to, Value toRow) const {
   loop(index(0), size, index(2 * lanes()), [&](Value k) {
     auto half = [&](Value at) {
@@ -222,13 +228,11 @@ SmallVector<Value> VectorBuilder::transpose(ArrayRef<Value> rows) const {
   return square;
 }
 
-/// Lanes of x (index < lanes) and y (index - lanes) picked in every group of four.
-static Value shuffleGroups(OpBuilder &b, Location loc, Value x, Value y, ArrayRef<int64_t> pick) {
-  int64_t lanes = cast<VectorType>(x.getType()).getNumElements();
+Value VectorBuilder::shuffleFours(Value x, Value y, ArrayRef<int64_t> pick) const {
   SmallVector<int64_t> mask;
-  for (int64_t group = 0; group < lanes; group += 4)
+  for (int64_t group = 0; group < lanes(); group += 4)
     for (int64_t lane : pick)
-      mask.push_back(lane < 4 ? group + lane : lanes + group + lane - 4);
+      mask.push_back(lane < 4 ? group + lane : lanes() + group + lane - 4);
   return vector::ShuffleOp::create(b, loc, x, y, mask);
 }
 
@@ -246,8 +250,8 @@ static Value addGroups(const VectorBuilder &v, Value sums) {
 
 /// The order is that of reduceAdd4: a sum has the same bits whichever of the two it goes through.
 Value VectorBuilder::reduceAdd(Value vector) const {
-  Value sums = add(vector, shuffleGroups(b, loc, vector, vector, {2, 3, 0, 1}));
-  sums = add(sums, shuffleGroups(b, loc, sums, sums, {1, 0, 3, 2}));
+  Value sums = add(vector, shuffleFours(vector, vector, {2, 3, 0, 1}));
+  sums = add(sums, shuffleFours(sums, sums, {1, 0, 3, 2}));
   return extract(addGroups(*this, sums), 0);
 }
 
@@ -255,11 +259,11 @@ Value VectorBuilder::reduceAdd4(ArrayRef<Value> vectors) const {
   assert(vectors.size() == 4);
   // Add the halves of every group of four lanes, interleaving pairs of vectors: x0+x2 y0+y2 x1+x3 y1+y3.
   auto pair = [&](Value x, Value y) {
-    return add(shuffleGroups(b, loc, x, y, {0, 4, 1, 5}), shuffleGroups(b, loc, x, y, {2, 6, 3, 7}));
+    return add(shuffleFours(x, y, {0, 4, 1, 5}), shuffleFours(x, y, {2, 6, 3, 7}));
   };
   Value first = pair(vectors[0], vectors[1]), second = pair(vectors[2], vectors[3]);
   Value sums =
-      add(shuffleGroups(b, loc, first, second, {0, 1, 4, 5}), shuffleGroups(b, loc, first, second, {2, 3, 6, 7}));
+      add(shuffleFours(first, second, {0, 1, 4, 5}), shuffleFours(first, second, {2, 3, 6, 7}));
   // Every group of four lanes now holds one partial sum of each vector.
   return addGroups(*this, sums);
 }

@@ -17,7 +17,8 @@ namespace mlir::k3 {
 class VectorBuilder : public MathBuilder {
 public:
   VectorBuilder(OpBuilder &b, Location loc, const TargetModel &target)
-      : MathBuilder(b, loc, VectorType::get({static_cast<int64_t>(target.lanes)}, b.getF32Type()), target.fma),
+      : MathBuilder(b, loc, VectorType::get({static_cast<int64_t>(target.lanes)}, b.getF32Type()), target.fma,
+                    /*hasScale=*/target.avx512),
         target(target) {}
 
   const TargetModel &getTarget() const { return target; }
@@ -76,6 +77,8 @@ public:
   /// The sums over the lanes of any number of vectors, as scalars.
   SmallVector<Value> reduceAddAll(ArrayRef<Value> vectors) const;
   Value extract(Value vector, int64_t lane) const;
+  /// In every group of four lanes, those of x (0 to 3) and of y (4 to 7) that `pick` names.
+  Value shuffleFours(Value x, Value y, ArrayRef<int64_t> pick) const;
   /// Rows and columns of a square of as many vectors as there are lanes exchanged.
   SmallVector<Value> transpose(ArrayRef<Value> rows) const;
   /// A vector of bf16 bits (i16) to f32, and back with round to nearest even.
@@ -86,6 +89,8 @@ public:
   /// Two vectors of f32 as one of bf16, `low` first, and sum + the products of pairs of neighbours: AVX512-BF16 only.
   Value packBf16(Value low, Value high) const;
   Value dotBf16(Value x, Value y, Value sum) const;
+  /// A pair of neighbours of bf16 in every lane.
+  Value loadPair(Value memref, ValueRange indices) const;
   /// Rounds elements [start, start + size) of a row of f32 into the row `to` of bf16; size is a multiple of two
   /// vectors.
   void packRow(Value from, ValueRange fromRow, Value start, Value size, Value to, Value toRow) const;

@@ -2,18 +2,37 @@
 
 module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
   // An expert's matrix is reached through the table; experts without rows are not touched; codes are decoded in registers.
+  // Rows are short: features are lanes, and elements of x are spread.
   // CHECK-LABEL: func.func private @kernel
   // CHECK: scf.for %[[E:.*]] =
   // CHECK: scf.if
   // CHECK: %[[SLOT:.*]] = llvm.getelementptr %{{.*}}[%{{.*}}] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
   // CHECK: llvm.load %[[SLOT]] : !llvm.ptr -> !llvm.ptr
-  // CHECK: llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"
+  // CHECK: vector.insert_strided_slice %{{.*}} : vector<4xi32> into vector<16xi32>
+  // CHECK: %[[W:.*]] = llvm.call_intrinsic "llvm.x86.avx512.permvar.sf.512"
+  // CHECK: %[[X:.*]] = vector.broadcast %{{.*}} : f32 to vector<16xf32>
+  // CHECK: arith.mulf %[[W]], %[[X]] : vector<16xf32>
   // CHECK-NOT: k3.latent_moe
   func.func private @kernel(%x: memref<?x64xf32>, %offsets: memref<5xi32>, %perm: memref<?x2xi32>,
                             %w: memref<4x8x32xi8> {k3.expert_group}, %s: memref<4x8x2xi8> {k3.expert_group},
                             %y: memref<?x2x8xf32>) attributes {k3.kernel} {
     k3.latent_moe.grouped_contract ins(%x, %offsets, %perm, %w : memref<?x64xf32>, memref<5xi32>, memref<?x2xi32>, memref<4x8x32xi8>)
         scale(%s : memref<4x8x2xi8>) outs(%y : memref<?x2x8xf32>)
+    return
+  }
+}
+
+// Long rows are read as lines.
+module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
+  // CHECK-LABEL: func.func private @lines
+  // CHECK: vector.load %{{.*}} : {{.*}}, vector<64xi8>
+  // CHECK-NOT: vector<4xi32> into vector<16xi32>
+  // CHECK-NOT: k3.latent_moe
+  func.func private @lines(%x: memref<?x512xf32>, %offsets: memref<5xi32>, %perm: memref<?x2xi32>,
+                           %w: memref<4x8x256xi8> {k3.expert_group}, %s: memref<4x8x16xi8> {k3.expert_group},
+                           %y: memref<?x2x8xf32>) attributes {k3.kernel} {
+    k3.latent_moe.grouped_contract ins(%x, %offsets, %perm, %w : memref<?x512xf32>, memref<5xi32>, memref<?x2xi32>, memref<4x8x256xi8>)
+        scale(%s : memref<4x8x16xi8>) outs(%y : memref<?x2x8xf32>)
     return
   }
 }

@@ -238,6 +238,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RoutedExperts,
                                            GroupedCase{Form::mxfp4, 3, 2, 1024, 7, false, false, "swiglu", {}},
                                            GroupedCase{Form::mxfp4, 7, 3, 192, 40, false, true, "situ", {16}},
                                            GroupedCase{Form::mxfp4, 4, 2, 672, 21, true, true, nullptr, {}},
+                                           GroupedCase{Form::mxfp4, 4, 2, 1120, 21, true, true, nullptr, {}},
+                                           GroupedCase{Form::mxfp4, 3, 2, 1280, 35, false, true, "situ", {}},
                                            GroupedCase{Form::mxfp4, 6, 2, 288, 18, false, true, "situ", {}, true},
                                            GroupedCase{Form::mxfp4, 7, 3, 96, 40, false, true, "situ", {16}, true},
                                            GroupedCase{Form::mxfp4, 5, 2, 160, 33, true, true, nullptr, {}, true},
@@ -297,32 +299,37 @@ TEST_P(MxProducts, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MxProducts,
                          ::testing::Values(MxCase{32, 1, false, {}}, MxCase{96, 50, true, {7, 16}},
-                                           MxCase{2048, 35, false, {}}, MxCase{64, 24, true, {0, 10}},
+                                           MxCase{2048, 35, false, {}}, MxCase{2080, 35, true, {}}, MxCase{64, 24, true, {0, 10}},
                                            MxCase{96, 50, true, {7, 16}, true}, MxCase{2080, 35, false, {}, true}));
 
-class MxCodes : public ::testing::TestWithParam<bool> {};
+struct CodesCase {
+  Index k;
+  bool bf16Inputs;
+};
 
-// Every code with every scale, at even and at odd places, through the code for one and for many input rows, with inputs
-// as they are and rounded to bf16.
+class MxCodes : public ::testing::TestWithParam<CodesCase> {};
+
+// Every code with every scale, at even and at odd places, through the code for one and for many input rows, for short and
+// for long weight rows, with inputs as they are and rounded to bf16.
 TEST_P(MxCodes, DecodesEveryCodeExactly) {
-  const Index k = 32, n = 256;
-  std::vector<std::uint8_t> packed(n * k / 2), scale(n);
+  const Index k = GetParam().k, n = 256, groups = k / 32;
+  std::vector<std::uint8_t> packed(n * k / 2), scale(n * groups);
   for (Index row = 0; row < n; ++row) {
-    scale[row] = static_cast<std::uint8_t>(row);
+    std::fill_n(scale.begin() + row * groups, groups, static_cast<std::uint8_t>(row));
     // What f32 cannot hold stays out: times 2^126 the codes 6 and 7, times 2^127 those from 4 on.
     auto code = [&](Index i) {
       Index code = i % 16, most = row == 253 ? 5 : row == 254 ? 3 : 7;
       return code % 8 <= most ? code : 0;
     };
-    for (Index j = 0; j < k / 2; ++j) // elements 0 to 15 hold the codes rising, 16 to 31 shifted by one
+    for (Index j = 0; j < k / 2; ++j) // elements 0 to 15 hold the codes rising, the next 16 shifted by one, and so on
       packed[row * k / 2 + j] = static_cast<std::uint8_t>(code(2 * j + 2 * j / 16) | code(2 * j + 1 + 2 * j / 16) << 4);
   }
   Vec values = ref::dequantMxFp4(packed.data(), scale.data(), n, k);
-  Array weight = Array::i8({n, k / 2}, packed), scales = Array::i8({n, 1}, scale);
+  Array weight = Array::i8({n, k / 2}, packed), scales = Array::i8({n, groups}, scale);
   for (const std::string &target : runnableTargets()) {
     KernelSpec spec("k3.mx.contract");
     spec.in(Array::undefined("f32", {1, k}), {0}).in(weight).in(scales).out(Array::undefined("f32", {1, n}), {0});
-    if (GetParam())
+    if (GetParam().bf16Inputs)
       spec.attr("bf16_x");
     CompileOptions options;
     options.target = target;
@@ -341,12 +348,17 @@ TEST_P(MxCodes, DecodesEveryCodeExactly) {
       EXPECT_TRUE(isEqual(out, expected)) << target << ", elements from " << first << " on; rows are scales";
     };
     check(0, k);
-    for (Index i = 0; i < k; ++i)
+    for (Index i = 0; i < k; i += groups)
       check(i, 1);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Inputs, MxCodes, ::testing::Bool(),
-                         [](const auto &info) { return info.param ? "Rounded" : "AsTheyAre"; });
+INSTANTIATE_TEST_SUITE_P(Inputs, MxCodes,
+                         ::testing::Values(CodesCase{32, false}, CodesCase{32, true}, CodesCase{288, false},
+                                           CodesCase{288, true}),
+                         [](const auto &info) {
+                           return std::string(info.param.k == 32 ? "Short" : "Long") +
+                                  (info.param.bf16Inputs ? "Rounded" : "AsTheyAre");
+                         });
 
 } // namespace
