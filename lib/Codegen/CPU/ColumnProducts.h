@@ -18,8 +18,8 @@ struct WeightMatrix {
 /// Emits all columns of the products of a few input rows with one or more matrices.
 class ColumnProducts {
 public:
-  /// For each block of columns, `finish(token, column, mask, sums)` stores what it makes of the vectors of sums, one per
-  /// matrix.
+  /// For each block of columns, `finish(token, column, mask, sums)` stores what it makes of the vectors of sums, one
+  /// per matrix.
   using Finish = function_ref<void(int64_t token, Value column, Value mask, ArrayRef<Value> sums)>;
 
   /// For `matrices` weights of `element` type with `depth` = k elements in a row. `bf16Inputs`, `fixedOrder`: see

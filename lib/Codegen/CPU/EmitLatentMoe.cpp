@@ -97,9 +97,9 @@ private:
     }
     columns->setInputs(inputs);
     columns->emit(matrices, v.dim(op.getOut(), 2), [&](int64_t i, Value column, Value mask, ArrayRef<Value> sums) {
-                   Value value = op.getUpWeight() ? activate(sums[0], sums[1]) : sums[0];
-                   v.storeMasked(value, op.getOut(), {slots[i].first, slots[i].second, column}, mask);
-                 });
+      Value value = op.getUpWeight() ? activate(sums[0], sums[1]) : sums[0];
+      v.storeMasked(value, op.getOut(), {slots[i].first, slots[i].second, column}, mask);
+    });
   }
 
   Value activate(Value gate, Value up) {

@@ -86,8 +86,8 @@ Value MathBuilder::exp(Value x) const {
   Value n = sub(t, constant(shifter));
   Value r = fma(n, constant(-0.693359375), x);
   r = fma(n, constant(2.12194440e-4), r);
-  Value p = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
-                           5.0000001201e-1});
+  Value p = polynomial(
+      r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
   p = add(fma(p, mul(r, r), r), constant(1.0));
   if (hasScale)
     return scale(p, n);
@@ -107,7 +107,8 @@ Value MathBuilder::silu(Value x) const {
 
 Value MathBuilder::tanh(Value x) const {
   Value a = abs(x), z = mul(x, x), one = constant(1.0);
-  Value p = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  Value p =
+      polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
   Value nearZero = fma(mul(p, z), x, x);
   Value e = exp(add(a, a));
   Value far = math::CopySignOp::create(b, loc, sub(one, div(constant(2.0), add(e, one))), x);

@@ -230,6 +230,21 @@ Value MxFp4Decoder::packScaleCodes(ArrayRef<MatrixRow> rows, int64_t first, int6
   return decodeBytes(bytes);
 }
 
+void MxFp4Decoder::decodeColumnScales(const MatrixRow &from, Value to, int64_t groups) const {
+  OpBuilder &b = v.builder();
+  Location loc = v.getLoc();
+  assert(cast<MemRefType>(from.matrix.getType()).getStridesAndOffset().first.front() == groups && "rows without gaps");
+  Value rows = v.loadRaw(from.matrix, from.index(v.index(0)), v.lanes() * groups);
+  for (int64_t group = 0; group < groups; ++group) {
+    SmallVector<int64_t> bytes;
+    for (int64_t lane = 0; lane < v.lanes(); ++lane)
+      bytes.push_back(lane * groups + group);
+    Value codes = vector::ShuffleOp::create(b, loc, rows, rows, bytes);
+    codes = arith::ExtUIOp::create(b, loc, v.vectorType().clone(b.getI32Type()), codes);
+    v.store(asFloat(v, decodeE8M0(v, codes)), to, {v.index(group), v.index(0)});
+  }
+}
+
 Value MxFp4Decoder::loadColumnScales(ArrayRef<MatrixRow> rows, Value group) const {
   OpBuilder &b = v.builder();
   Location loc = v.getLoc();
@@ -319,13 +334,10 @@ void MxFp4DotProducts::setLine(ArrayRef<MatrixRow> rows, Value line, int64_t gro
   for (auto [token, row] : llvm::enumerate(rows)) {
     SmallVector<Value> vectors;
     for (int64_t offset = 0; offset < decoder.lineWeights(); offset += v.lanes())
-      vectors.push_back(offset < copies * size
-                            ? v.load(row.matrix, row.index(v.addIndex(first, v.index(offset % size))))
-                            : v.zero());
+      vectors.push_back(
+          offset < copies * size ? v.load(row.matrix, row.index(v.addIndex(first, v.index(offset % size)))) : v.zero());
     separate(v, vectors, parts, /*remainder=*/0, /*step=*/1, [&, token = token](ArrayRef<Value> picked, int64_t part) {
-      Value vector = pairs    ? v.packBf16(picked[0], picked[1])
-                     : rounds ? v.roundToBf16(picked[0])
-                              : picked[0];
+      Value vector = pairs ? v.packBf16(picked[0], picked[1]) : rounds ? v.roundToBf16(picked[0]) : picked[0];
       vector::StoreOp::create(v.builder(), v.getLoc(), vector, inputs, inputIndex(line, token, part));
     });
   }
@@ -413,13 +425,14 @@ SmallVector<Value> MxFp4DotProducts::emitWhole(ArrayRef<WeightRow> weights, int6
     });
   }
   for (int64_t line = scaledLines; line < lines; ++line)
-    sums = add(v.index(line), sums,
-               [&](size_t row) { return decoder.loadScaleCodes(weights[row].scale, v.index(line)); });
+    sums =
+        add(v.index(line), sums, [&](size_t row) { return decoder.loadScaleCodes(weights[row].scale, v.index(line)); });
   return sums;
 }
 
 void MxFp4DotProducts::addRest(ArrayRef<WeightRow> weights, int64_t stride, MutableArrayRef<Value> sums) {
-  int64_t count = weights.size(), first = lines * decoder.lineGroups(), rowLanes = restGroups * MxFp4Decoder::groupLanes;
+  int64_t count = weights.size(), first = lines * decoder.lineGroups(),
+          rowLanes = restGroups * MxFp4Decoder::groupLanes;
   auto type = cast<VectorType>(v.vectorType().clone(v.builder().getI1Type()));
   for (int64_t begin = 0; begin < count;) {
     // As many lines as can go together.
@@ -438,8 +451,7 @@ void MxFp4DotProducts::addRest(ArrayRef<WeightRow> weights, int64_t stride, Muta
       next += static_cast<int64_t>(codeRows.size());
     }
     int64_t packs = codes.size();
-    SmallVector<Value> rest =
-        emitLine(codes, scaleLanes, v.index(lines), SmallVector<Value>(tokens * packs, v.zero()));
+    SmallVector<Value> rest = emitLine(codes, scaleLanes, v.index(lines), SmallVector<Value>(tokens * packs, v.zero()));
     for (int64_t t = 0; t < tokens; ++t)
       for (int64_t r = begin; r < next; ++r) {
         SmallVector<bool> lanes(v.lanes(), false);

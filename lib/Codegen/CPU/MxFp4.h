@@ -9,9 +9,9 @@
 // A vector of L i32 lanes is filled with codes as they lie in memory: a line of 8 L weights. Shifted right by 4 i it
 // has weight 8 l + i of the line in the low bits of lane l, which one look-up turns into f32, with no masking. To
 // match, the input rows are put into the same order once, before they meet all the weight rows. Four neighbouring lanes
-// belong to one group, so one vector of scales serves all eight vectors of a line. Groups that fill no line share one with
-// those of other rows: their products are added to the sums of the row that the lanes belong to. Rows of few lines go
-// another way (MxFp4Columns.h).
+// belong to one group, so one vector of scales serves all eight vectors of a line. Groups that fill no line share one
+// with those of other rows: their products are added to the sums of the row that the lanes belong to. Rows of few lines
+// go another way (MxFp4Columns.h).
 //
 // Products of bf16 pairs take the same line as 2 L words of 16 bits: shifted right by 4 i, word w looks up weight
 // 4 w + i as bf16. A pair of words adds up in lane w / 2, whose group is that of lane w / 2 above, so the sums of a
@@ -45,8 +45,8 @@ public:
   Value loadLine(const MatrixRow &row, Value line) const;
   /// The codes of `groups` groups of each row, from group `first` on, one row after the other; the other lanes are 0.
   Value packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const;
-  /// The codes of group `group` of as many rows as there are lanes: vector j has those of weights 8 j to 8 j + 7 of row l
-  /// in lane l, as a line has in its lanes.
+  /// The codes of group `group` of as many rows as there are lanes: vector j has those of weights 8 j to 8 j + 7 of row
+  /// l in lane l, as a line has in its lanes.
   SmallVector<Value> loadColumns(ArrayRef<MatrixRow> rows, Value group) const;
   /// Weights 8 l + `part` of a line.
   Value decode(Value codes, int64_t part) const;
@@ -59,6 +59,9 @@ public:
   /// The same from codes (i8): of line `line`, or of what packLine takes. The other lanes are finite.
   Value loadScaleCodes(const MatrixRow &row, Value line) const;
   Value packScaleCodes(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const;
+  /// Decodes all `groups` scales of as many rows as there are lanes, from `from` on, one row after the other in memory,
+  /// into `to` [groups, lanes].
+  void decodeColumnScales(const MatrixRow &from, Value to, int64_t groups) const;
   /// The scales (f32) from codes (i8) of group `group` of as many rows as there are lanes.
   Value loadColumnScales(ArrayRef<MatrixRow> rows, Value group) const;
 
@@ -75,8 +78,8 @@ private:
 
 class MxFp4DotProducts : public DotProducts {
 public:
-  /// `depth` is a multiple of 32. `bf16Inputs`: inputs are rounded to bf16, and multiplied as pairs where the target can.
-  /// `fixedOrder`: see DotTile.
+  /// `depth` is a multiple of 32. `bf16Inputs`: inputs are rounded to bf16, and multiplied as pairs where the target
+  /// can. `fixedOrder`: see DotTile.
   MxFp4DotProducts(const VectorBuilder &v, int64_t depth, bool bf16Inputs, bool fixedOrder);
 
   ArrayRef<int64_t> getTokenBlocks() const override { return tokenBlocks; }
@@ -117,8 +120,8 @@ private:
   bool byFours;
   /// Weight rows whose rest shares a line.
   int64_t packedRows = 1;
-  /// The input rows in the order of the weights, [lines, tokens, 8 L]. In the last line, where it is not whole, they are
-  /// there for every one of the packed rows.
+  /// The input rows in the order of the weights, [lines, tokens, 8 L]. In the last line, where it is not whole, they
+  /// are there for every one of the packed rows.
   Value inputs;
   /// The decoded scales of each weight row, [togetherRows, groups of scaledLines].
   Value scales;

@@ -24,6 +24,7 @@ MxFp4Columns::MxFp4Columns(const VectorBuilder &v, int64_t depth, bool bf16Input
   tokenBlocks = {4, 3, 2, 1};
   if (v.getTarget().vectorRegisters >= 32)
     tokenBlocks.insert(tokenBlocks.begin(), {8, 6, 5});
+  decoded = v.temporary({groups, v.lanes()});
   if (bf16Inputs)
     rounded = v.temporary({tokenBlocks.front(), depth}, pairs ? Type(v.builder().getBF16Type()) : Type());
 }
@@ -110,11 +111,13 @@ SmallVector<Value> MxFp4Columns::emitBlock(const WeightMatrix &matrix, Value col
     weights.push_back({matrix.weight, {row}});
     scales.push_back({matrix.scale, {row}});
   }
+  if (!last)
+    decoder.decodeColumnScales(scales.front(), decoded, groups);
   SmallVector<Value> zeros(inputs.size(), v.zero());
   return v.loop(v.index(0), v.index(groups), v.index(1), zeros, [&](Value group, ValueRange sums) {
     prefetch(matrix, column, group);
     SmallVector<Value> groupSums = emitGroup(weights, group), next;
-    Value scale = decoder.loadColumnScales(scales, group);
+    Value scale = last ? decoder.loadColumnScales(scales, group) : v.load(decoded, {group, v.index(0)});
     for (auto [groupSum, sum] : llvm::zip_equal(groupSums, sums))
       next.push_back(v.fma(groupSum, scale, sum));
     return next;

@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 //
-// The lanes of a vector belong to as many rows of the weight: 16 bytes of each, a group, are loaded, and squares of four
-// lanes transposed. The elements of an input row are spread over the lanes by the load itself. So weights are decoded once
-// for all input rows, a scale counts once per group and input row, and no lanes are added up.
+// The lanes of a vector belong to as many rows of the weight: 16 bytes of each, a group, are loaded, and squares of
+// four lanes transposed. The elements of an input row are spread over the lanes by the load itself. So weights are
+// decoded once for all input rows, a scale counts once per group and input row, and no lanes are added up.
 //
-// This is for short rows, of which a line (MxFp4.h) leaves much over, and whose sums over lanes cost as much as the rest.
-// Long ones need fewer instructions as lines, and are streams that the hardware follows.
+// This is for short rows, of which a line (MxFp4.h) leaves much over, and whose sums over lanes cost as much as the
+// rest. Long ones need fewer instructions as lines, and are streams that the hardware follows.
 //
 //===----------------------------------------------------------------------===//
 #ifndef K3_CODEGEN_CPU_MXFP4COLUMNS_H
@@ -24,8 +24,8 @@ public:
   /// Whether this is faster than dot products.
   static bool isBest(int64_t depth);
 
-  /// `depth` is a multiple of 32. `bf16Inputs`: inputs are rounded to bf16, and multiplied as pairs where the target can.
-  /// `fixedOrder`: see DotTile.
+  /// `depth` is a multiple of 32. `bf16Inputs`: inputs are rounded to bf16, and multiplied as pairs where the target
+  /// can. `fixedOrder`: see DotTile.
   MxFp4Columns(const VectorBuilder &v, int64_t depth, bool bf16Inputs, bool fixedOrder);
 
   ArrayRef<int64_t> getTokenBlocks() const override { return tokenBlocks; }
@@ -50,6 +50,8 @@ private:
   bool pairs, fixedOrder;
   SmallVector<int64_t> tokenBlocks;
   SmallVector<MatrixRow> inputs;
+  /// The scales of a block, [groups, lanes].
+  Value decoded;
   /// Where the rounded input rows are, if they are rounded: as f32, or as bf16 in the order of the decoder's pairs.
   Value rounded;
 };
