@@ -25,8 +25,7 @@
 ///  - the threads named by a shuffle's or matrix instruction's mask must all arrive at the same instruction, and no thread
 ///    may leave while others wait at a barrier; a block ends only when its wgmma and bulk copies have been waited for.
 /// Approximate instructions (ex2.approx and the like) give the correctly rounded value, tensor cores the exact sum of an
-/// instruction's bf16 products rounded once, but of fp8 products only the bits that a Hopper GPU keeps; clusters have one
-/// block; and nothing is said about time.
+/// instruction's products rounded once; clusters have one block; and nothing is said about time.
 namespace k3::test {
 
 /// What the kernel did wrong, or an instruction that the machine does not know, with the line of PTX.

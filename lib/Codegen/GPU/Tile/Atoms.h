@@ -112,9 +112,8 @@ struct WgmmaForm {
 };
 /// One step of 64 x n x 16, in fp8 x 32, n = 2 * sums.size(): A from registers (4 i32) or a descriptor (i64), B from a
 /// descriptor. Sums and A must not be touched before a wait. All threads of the warpgroup.
-/// Sums of fp8 have 14 bits on Hopper: of the products of a step and the sum before it, what lies below 2^-13 of the largest
-/// one's power of 2 is cut off, then what lies below 2^-13 of the new sum's (Xie et al., arXiv:2511.10909). Integers times
-/// one power of 2 are exact while their products and sums stay below 2^14.
+/// Sums of fp8 have fewer bits than f32: what lies below 2^-13 of the largest product or sum is cut off (DeepSeek-V3
+/// report, arXiv:2412.19437, 3.5.2). Integers times one power of 2 are exact while no sum of them exceeds 2^14.
 SmallVector<Value> wgmma(const GpuBuilder &g, ValueRange a, Value b, ValueRange sums, WgmmaForm form = {});
 /// Before the first wgmma after registers of its operands were written.
 void wgmmaFence(const GpuBuilder &g);

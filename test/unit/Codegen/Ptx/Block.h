@@ -225,9 +225,5 @@ inline Bits ofF64(double value) {
 inline float asBf16(Bits bits) { return asF32((bits & 0xFFFF) << 16); }
 /// Rounds to nearest, ties to even.
 Bits ofBf16(float value);
-/// E4M3 has subnormal numbers, no infinity, and one NaN of each sign.
-float asE4m3(Bits bits);
-/// Rounds to nearest, ties to even; what is larger than 448 becomes 448.
-Bits ofE4m3(float value);
 
 } // namespace k3::test::ptx

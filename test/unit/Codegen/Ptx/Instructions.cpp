@@ -15,7 +15,7 @@ namespace {
 using Signed = std::int64_t;
 
 struct Type {
-  char kind = 'b'; ///< s, u, b, f, h (bf16), e (E4M3), p
+  char kind = 'b'; ///< s, u, b, f, h (bf16), p
   int bits = 32, count = 1;
   bool isFloat() const { return kind == 'f' || kind == 'h'; }
   int allBits() const { return bits * count; }
@@ -26,8 +26,7 @@ bool parseType(const std::string &name, Type &type) {
       {"b8", {'b', 8}},   {"u8", {'u', 8}},   {"s8", {'s', 8}},   {"b16", {'b', 16}},  {"u16", {'u', 16}},
       {"s16", {'s', 16}}, {"b32", {'b', 32}}, {"u32", {'u', 32}}, {"s32", {'s', 32}},  {"b64", {'b', 64}},
       {"u64", {'u', 64}}, {"s64", {'s', 64}}, {"f32", {'f', 32}}, {"f64", {'f', 64}},  {"bf16", {'h', 16}},
-      {"pred", {'p', 1}}, {"bf16x2", {'h', 16, 2}},
-      {"e4m3x2", {'e', 8, 2}}};
+      {"pred", {'p', 1}}, {"bf16x2", {'h', 16, 2}}};
   auto it = types.find(name);
   if (it == types.end())
     return false;
@@ -290,18 +289,10 @@ void decodeConvert(Instruction &in) {
     else if (in.words[i][0] == 'r' && in.words[i] != "relu")
       rounding = in.words[i];
   }
-  if (types.size() != 2 || in.has("relu") || types[1].kind == 'e')
+  if (types.size() != 2 || in.has("relu"))
     fail("unknown conversion");
   Type to = types[0], from = types[1];
   Mode mode(in);
-  if (to.kind == 'e') { // the first operand goes to the upper byte
-    need(in, 3);
-    if (rounding != "rn" || !in.has("satfinite") || from.kind != 'f' || from.bits != 32)
-      fail("unknown conversion");
-    return setResult(in, 16, [high = in.operands[1], low = in.operands[2]](Warp &w, unsigned l) {
-      return ofE4m3(asF32(w.read(high, l))) << 8 | ofE4m3(asF32(w.read(low, l)));
-    });
-  }
   if (to.count == 2) { // the first operand goes to the upper half
     need(in, 3);
     return setResult(in, 32, [high = in.operands[1], low = in.operands[2]](Warp &w, unsigned l) {

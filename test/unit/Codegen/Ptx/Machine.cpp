@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 using namespace k3::test;
 using namespace k3::test::ptx;
@@ -16,26 +15,6 @@ void ptx::fail(const std::string &message) { throw PtxError(message); }
 Bits ptx::ofBf16(float value) {
   Bits bits = ofF32(value);
   return std::isnan(value) ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF;
-}
-
-float ptx::asE4m3(Bits bits) {
-  int exponent = static_cast<int>(bits >> 3 & 15), fraction = static_cast<int>(bits & 7);
-  float value = exponent == 15 && fraction == 7 ? std::numeric_limits<float>::quiet_NaN()
-                : exponent == 0                 ? std::ldexp(static_cast<float>(fraction), -9)
-                                                : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-  return bits & 0x80 ? -value : value;
-}
-
-Bits ptx::ofE4m3(float value) {
-  Bits sign = std::signbit(value) ? 0x80 : 0;
-  if (std::isnan(value))
-    return sign | 0x7F;
-  if (std::fabs(value) >= 448)
-    return sign | 0x7E;
-  int exponent = value == 0 ? -6 : std::max(std::ilogb(value), -6);
-  // Eighths of 2^exponent: 8 to 16, less if it is subnormal; where they are 16, the exponent becomes the next.
-  auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::fabs(value), 3 - exponent)));
-  return sign | static_cast<Bits>((exponent + 6) * 8 + eighths);
 }
 
 //===----------------------------------------------------------------------===//

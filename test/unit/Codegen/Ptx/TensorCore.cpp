@@ -5,7 +5,6 @@
 #include "test/unit/Codegen/Ptx/Block.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace k3::test::ptx {
 
@@ -52,57 +51,6 @@ void multiply(Warp &w, const std::vector<Operand> &ops) {
 // wgmma
 //===----------------------------------------------------------------------===//
 
-/// What wgmma multiplies: a step takes 32 bytes of k.
-struct Elements {
-  unsigned bytes;
-  double (*valueOf)(Bits);
-  /// sum + a b over the k of a step.
-  float (*multiply)(float sum, const double *a, const double *b);
-  unsigned depth() const { return 32 / bytes; }
-};
-
-float multiplyBf16(float sum, const double *a, const double *b) {
-  double exact = sum;
-  for (unsigned k = 0; k < 16; ++k)
-    exact += a[k] * b[k];
-  return static_cast<float>(exact);
-}
-
-/// Of an E4M3 as it is stored: subnormal ones have that of the smallest normal one.
-int exponentOfE4m3(double x) { return std::max(std::ilogb(x), -6); }
-
-/// All products and the sum are shifted to the largest exponent and lose what then lies below 13 fractional bits; so does
-/// what they add up to, to its own exponent. This is what is known of Hopper: Xie et al., "MMA-Sim", arXiv:2511.10909
-/// (compared bit by bit), and, of the 14 bits, the DeepSeek-V3 report, arXiv:2412.19437, 3.5.2. A product's exponent is
-/// the sum of its factors' (it may be 2 and more times that power of 2); those that are 0 have none.
-float multiplyE4m3(float sum, const double *a, const double *b) {
-  constexpr int fraction = 13;
-  auto cut = [](double x, int exponent) {
-    return std::ldexp(std::trunc(std::ldexp(x, fraction - exponent)), exponent - fraction);
-  };
-  double all = sum;
-  bool isZero = sum == 0;
-  int largest = isZero ? 0 : std::ilogb(sum);
-  for (unsigned k = 0; k < 32; ++k) {
-    double product = a[k] * b[k];
-    all += product;
-    if (product == 0 || !std::isfinite(product))
-      continue;
-    int exponent = exponentOfE4m3(a[k]) + exponentOfE4m3(b[k]);
-    largest = isZero ? exponent : std::max(largest, exponent);
-    isZero = false;
-  }
-  if (isZero || !std::isfinite(all))
-    return static_cast<float>(all);
-  all = cut(sum, largest);
-  for (unsigned k = 0; k < 32; ++k)
-    all += cut(a[k] * b[k], largest);
-  return all == 0 ? 0 : static_cast<float>(cut(all, std::ilogb(all)));
-}
-
-constexpr Elements bf16Elements = {2, [](Bits bits) -> double { return asBf16(bits); }, multiplyBf16};
-constexpr Elements e4m3Elements = {1, [](Bits bits) -> double { return asE4m3(bits); }, multiplyE4m3};
-
 /// A matrix in shared memory, as the 64 bits of a descriptor tell it.
 struct MatrixDescriptor {
   std::uint64_t start, leading, stride, swizzle; ///< bytes
@@ -115,23 +63,19 @@ struct MatrixDescriptor {
   std::uint64_t swizzled(std::uint64_t address) const {
     return address ^ (address >> 3 & (swizzle == 128 ? 0x70 : swizzle == 64 ? 0x30 : swizzle == 32 ? 0x10 : 0));
   }
-  /// Of byte `k` of a row.
-  std::uint64_t inRow(std::uint64_t row, std::uint64_t k) const {
-    if (swizzle == 0) // core matrices of 8 rows of 16 bytes
-      return start + row / 8 * stride + row % 8 * 16 + k / 16 * leading + k % 16;
-    return swizzled(start + row / 8 * stride + row % 8 * swizzle + k);
-  }
-  /// Of element (row, k) where rows of 2-byte elements follow each other in memory.
-  std::uint64_t transposed(std::uint64_t row, std::uint64_t k) const {
-    if (swizzle == 0) // core matrices of 8 k of 16 bytes
-      return start + row / 8 * stride + row % 8 * 2 + k / 8 * leading + k % 8 * 16;
+  /// Of element (row, k); rows are those of m or n. `transposed`: rows follow each other in memory.
+  std::uint64_t address(std::uint64_t row, std::uint64_t k, bool transposed) const {
+    if (swizzle == 0) // core matrices of 8 x 16 bytes
+      return transposed ? start + row / 8 * leading + row % 8 * 2 + k / 8 * stride + k % 8 * 16
+                        : start + row / 8 * stride + row % 8 * 16 + k / 8 * leading + k % 8 * 2;
+    if (!transposed)
+      return swizzled(start + row / 8 * stride + row % 8 * swizzle + k * 2);
     std::uint64_t width = swizzle / 2; // elements
     return swizzled(start + row / width * leading + row % width * 2 + k / 8 * stride + k % 8 * swizzle);
   }
 };
 
 struct Wgmma {
-  Elements elements = bf16Elements;
   std::vector<Operand> accumulators;
   Operand a, b, scale;
   bool aInRegisters = false, transposeA = false, transposeB = false;
@@ -148,42 +92,38 @@ struct Issued {
   Clocks known;
 };
 
-double element(Warp &w, const Elements &elements, const Issued &issued, const MatrixDescriptor &matrix, unsigned row,
-               unsigned k, bool transposed) {
-  std::uint64_t at = transposed ? matrix.transposed(row, k) : matrix.inRow(row, std::uint64_t(k) * elements.bytes);
-  Bits bits = 0;
-  std::memcpy(&bits, w.block->asyncShared(at, elements.bytes, false, issued.who, issued.known), elements.bytes);
-  return elements.valueOf(bits);
+double element(Warp &w, const Issued &issued, const MatrixDescriptor &matrix, unsigned row, unsigned k, bool transposed) {
+  std::uint16_t bits;
+  std::memcpy(&bits, w.block->asyncShared(matrix.address(row, k, transposed), 2, false, issued.who, issued.known), 2);
+  return asBf16(bits);
 }
 
 /// A warp's part: 16 of the 64 rows.
 void multiply(Warp &w, const Wgmma &op, const Issued &issued) {
-  const Elements &elements = op.elements;
-  unsigned depth = elements.depth(), perRegister = 4 / elements.bytes;
-  std::vector<double> a(std::size_t(16) * depth), b(std::size_t(op.n) * depth);
+  double a[16][16];
   if (op.aInRegisters) {
-    // Registers are halves of rows g and g + 8: the first half of k in two, then the second half.
     for (unsigned lane = 0; lane < 32; ++lane)
       for (unsigned i = 0; i < 4; ++i)
-        for (unsigned h = 0; h < perRegister; ++h) {
-          unsigned row = lane / 4 + 8 * (i % 2), k = i / 2 * depth / 2 + lane % 4 * perRegister + h;
-          a[row * depth + k] = elements.valueOf(issued.fragment[lane * 4 + i] >> (8 * elements.bytes * h));
+        for (unsigned h = 0; h < 2; ++h) {
+          Place at = placeInA(lane, i, h);
+          a[at.row][at.column] = half(issued.fragment[lane * 4 + i], h);
         }
   } else {
     for (unsigned row = 0; row < 16; ++row)
-      for (unsigned k = 0; k < depth; ++k)
-        a[row * depth + k] = element(w, elements, issued, issued.a, w.number % 4 * 16 + row, k, op.transposeA);
+      for (unsigned k = 0; k < 16; ++k)
+        a[row][k] = element(w, issued, issued.a, w.number % 4 * 16 + row, k, op.transposeA);
   }
-  for (double &x : a)
-    x *= op.sign;
+  std::vector<double> b(static_cast<std::size_t>(op.n) * 16);
   for (unsigned n = 0; n < op.n; ++n)
-    for (unsigned k = 0; k < depth; ++k)
-      b[n * depth + k] = element(w, elements, issued, issued.b, n, k, op.transposeB);
+    for (unsigned k = 0; k < 16; ++k)
+      b[n * 16 + k] = element(w, issued, issued.b, n, k, op.transposeB);
   for (unsigned lane = 0; lane < 32; ++lane)
     for (unsigned i = 0; i < op.accumulators.size(); ++i) {
       unsigned row = lane / 4 + 8 * (i / 2 % 2), column = i / 4 * 8 + 2 * (lane % 4) + i % 2;
-      float sum = issued.accumulate ? asF32(w.read(op.accumulators[i], lane)) : 0;
-      w.write(op.accumulators[i], lane, ofF32(elements.multiply(sum, &a[row * depth], &b[column * depth])));
+      double sum = issued.accumulate ? asF32(w.read(op.accumulators[i], lane)) : 0;
+      for (unsigned k = 0; k < 16; ++k)
+        sum += op.sign * a[row][k] * b[column * 16 + k];
+      w.write(op.accumulators[i], lane, ofF32(static_cast<float>(sum)));
     }
 }
 
@@ -222,24 +162,15 @@ void decodeWgmma(Instruction &in) {
     in.execute = [keep = in.operands[0].value](Warp &w, std::uint32_t) { waitForMatrices(w, keep); };
     return;
   }
-  Wgmma op;
-  auto counted = [&](const char *word) { return std::count(in.words.begin(), in.words.end(), word); };
-  bool isFp8 = counted("e4m3") == 2;
-  if (what != "mma_async" || (!isFp8 && counted("bf16") != 2) || !in.has("f32"))
+  if (what != "mma_async" || !in.has("bf16") || !in.has("f32"))
     fail("unknown shape or types");
-  if (isFp8)
-    op.elements = e4m3Elements;
+  Wgmma op;
   for (const std::string &part : in.words)
-    if (part.compare(0, 4, "m64n") == 0) {
-      std::size_t behind;
-      op.n = static_cast<unsigned>(std::stoul(part.substr(4), &behind));
-      if (part.substr(4 + behind) != "k" + std::to_string(op.elements.depth()))
-        fail("unknown shape or types");
-    }
+    if (part.compare(0, 4, "m64n") == 0)
+      op.n = static_cast<unsigned>(std::stoul(part.substr(4)));
   const std::vector<Operand> &ops = in.operands;
-  std::size_t flags = isFp8 ? 0 : ops[1].kind == Operand::Vector ? 1 : 2;
-  if (ops.size() != 6 + flags)
-    fail("expected " + std::to_string(6 + flags) + " operands, got " + std::to_string(ops.size()));
+  if (ops.size() < 6)
+    fail("too few operands");
   op.accumulators = ops[0].parts;
   if (op.accumulators.size() != op.n / 2)
     fail("expected " + std::to_string(op.n / 2) + " accumulators");
@@ -248,8 +179,9 @@ void decodeWgmma(Instruction &in) {
   op.b = ops[2];
   op.scale = ops[3];
   op.sign = static_cast<double>(static_cast<std::int32_t>(ops[4].value) * static_cast<std::int32_t>(ops[5].value));
-  op.transposeA = flags == 2 && ops[6].value != 0;
-  op.transposeB = flags > 0 && ops.back().value != 0;
+  auto flag = [&](std::size_t i) { return ops.size() > i && ops[i].value != 0; };
+  op.transposeA = !op.aInRegisters && flag(6);
+  op.transposeB = flag(op.aInRegisters ? 6 : 7);
   in.execute = [op](Warp &w, std::uint32_t) {
     if (w.number / 4 * 4 + 4 > w.block->warps.size())
       fail("a warpgroup has four warps");
