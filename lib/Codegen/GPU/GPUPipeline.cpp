@@ -19,13 +19,12 @@ void k3::buildGpuConfigurePipeline(OpPassManager &pm, bool forceGeneric) {
   pm.addNestedPass<func::FuncOp>(createK3GpuConfigureKernels(options));
 }
 
-static void simplify(OpPassManager &on) {
-  on.addPass(createCanonicalizerPass());
-  on.addPass(createCSEPass());
-}
-
 void k3::buildGpuKernelsPipeline(OpPassManager &pm) {
   OpPassManager &func = pm.nest<func::FuncOp>();
+  auto simplify = [](OpPassManager &on) {
+    on.addPass(createCanonicalizerPass());
+    on.addPass(createCSEPass());
+  };
   func.addPass(createK3GpuRecordLaunch());
   // Tensors; emitters take their ops whole.
   func.addPass(createK3TileToGrid());
@@ -43,10 +42,7 @@ void k3::buildGpuKernelsPipeline(OpPassManager &pm) {
   func.addPass(createK3GpuDistributeToThreads());
   simplify(func);
   func.addPass(createK3GpuExpandMath());
-  buildGpuLoweringPipeline(pm);
-}
-
-void k3::buildGpuLoweringPipeline(OpPassManager &pm) {
+  // LLVM.
   pm.addPass(createK3GpuEmitEntryPoints());
   OpPassManager &lowered = pm.nest<func::FuncOp>();
   lowered.addPass(memref::createExpandStridedMetadataPass());

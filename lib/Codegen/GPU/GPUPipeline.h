@@ -18,8 +18,6 @@ void buildGpuConfigurePipeline(OpPassManager &pm, bool forceGeneric = false);
 /// Stage `kernels`: configured kernel functions on tensors to the LLVM dialect, in the runtime's calling convention.
 /// The module holds kernels only (see extractKernels) and carries its target as `k3.target`.
 void buildGpuKernelsPipeline(OpPassManager &pm);
-/// The last part of it: functions on memrefs that have the code of a thread (GpuBuilder) and a recorded launch.
-void buildGpuLoweringPipeline(OpPassManager &pm);
 
 /// The passes of lib/Codegen/GPU, for k3-opt; the pipelines are registered with the other stages (lib/Pipelines).
 void registerGPUCodegen();

@@ -153,23 +153,12 @@ SmallVector<SmallVector<Value>> k3::toFragments(const GpuBuilder &g, ValueRange 
 }
 
 //===----------------------------------------------------------------------===//
-// fp8
-//===----------------------------------------------------------------------===//
-
-Value k3::packE4m3(const GpuBuilder &g, Value low, Value high) {
-  return NVVM::ConvertF32x2ToF8x2Op::create(g.b, g.loc, g.i16(), high, low, NVVM::FPRoundingMode::RN,
-                                            NVVM::SaturationMode::SATFINITE, /*relu=*/false,
-                                            Float8E4M3FNType::get(g.b.getContext()));
-}
-
-//===----------------------------------------------------------------------===//
 // Products of a warpgroup
 //===----------------------------------------------------------------------===//
 
 Value k3::makeDescriptor(const GpuBuilder &g, Value pointer, int64_t stride, int64_t leading, int64_t swizzle) {
   int64_t mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
   assert((mode != 0 || swizzle == 0) && "a swizzle of 0, 32, 64 or 128 bytes");
-  assert(leading % 16 == 0 && stride % 16 == 0);
   Value address = LLVM::PtrToIntOp::create(g.b, g.loc, g.i32(), pointer);
   Value start = g.zeroExtend(g.shr(g.bitAnd(address, 0x3ffff), 4), g.i64());
   auto fixed = static_cast<int64_t>(static_cast<uint64_t>(leading >> 4) << 16 | static_cast<uint64_t>(stride >> 4) << 32 |
@@ -197,20 +186,16 @@ static std::string operandList(size_t first, size_t count) {
 SmallVector<Value> k3::wgmma(const GpuBuilder &g, ValueRange a, Value b, ValueRange sums, WgmmaForm form) {
   assert((a.size() == 4 || a.size() == 1) && "A is four registers or a descriptor");
   bool fromRegisters = a.size() == 4;
-  bool isBf16 = form.element == WgmmaForm::bf16;
   assert((!fromRegisters || !form.transposeA) && "only a matrix in shared memory can be transposed");
-  assert((isBf16 || (!form.transposeA && !form.transposeB)) && "only bf16 can be transposed");
   size_t count = sums.size(), firstA = 2 * count, descriptor = firstA + a.size();
-  std::string text = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(2 * count) +
-                     (isBf16 ? "k16.f32.bf16.bf16 " : "k32.f32.e4m3.e4m3 ") + operandList(0, count) + ", " +
+  std::string text = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(2 * count) + "k16.f32.bf16.bf16 " +
+                     operandList(0, count) + ", " +
                      (fromRegisters ? operandList(firstA, 4) : "$" + std::to_string(firstA)) + ", $" +
                      std::to_string(descriptor) + ", " + (form.overwrite ? "0" : "1") + ", " +
                      (form.negateA ? "-1" : "1") + ", 1";
-  if (isBf16 && !fromRegisters)
+  if (!fromRegisters)
     text += form.transposeA ? ", 1" : ", 0";
-  if (isBf16)
-    text += form.transposeB ? ", 1" : ", 0";
-  text += ";";
+  text += form.transposeB ? ", 1;" : ", 0;";
   // Sums come in and go out in the same registers.
   std::string constraints;
   for (size_t i = 0; i < count; ++i)

@@ -14,9 +14,6 @@
 //   16 x 8 sums, 4 f32:           rows g, g, g + 8, g + 8; columns 2t, 2t + 1, 2t, 2t + 1
 //   64 x n sums of a warpgroup:   warp w has rows 16 w ...; n / 8 times the 16 x 8 sums
 // So sums rounded in pairs (`toFragments`) are the A of a next product over their columns.
-// In fp8 (E4M3), four neighbours of a row share an i32, the lowest index in the lowest byte:
-//   A of a 64 x 32 step, 4 i32:   warp w has rows 16 w ...; row g, k = 4t to 4t + 3; row g + 8, the same k; row g,
-//                                 k = 16 + 4t ...; row g + 8, the same k. Bytes lie as those of bf16 with twice as many k.
 //
 //===----------------------------------------------------------------------===//
 #ifndef K3_CODEGEN_GPU_TILE_ATOMS_H
@@ -81,39 +78,26 @@ SmallVector<Value> multiplyStep(const GpuBuilder &g, ValueRange a, ValueRange b,
 /// Sums of 16 (or 64) x n as A fragments of n / 16 steps.
 SmallVector<SmallVector<Value>> toFragments(const GpuBuilder &g, ValueRange sums);
 
-//===--- fp8 ---===//
-
-/// Two f32 rounded to E4M3 (to nearest, ties to even; beyond 448 to 448) in an i16, `low` in the low byte.
-Value packE4m3(const GpuBuilder &g, Value low, Value high);
-
 //===--- products of a warpgroup (wgmma) ---===//
 
-/// Where a matrix lies in shared memory. `leading` and `stride` in bytes, multiples of 16:
+/// Where a bf16 matrix lies in shared memory. `leading` and `stride` in bytes:
 ///   rows of the matrix (m or n) with k contiguous: 8 rows are swizzle bytes apart each, groups of 8 rows `stride` (8 times
 ///   the swizzle if dense); k goes on inside a row, 32 bytes per step. Rows longer than the swizzle are further matrices.
-///   `leading` says nothing.
-///   The same without swizzle (0): 8 rows of 16 bytes of k each are 128 contiguous bytes. Such blocks are `leading` apart
-///   along k, of which a step takes two (so the next step is 2 `leading` further), and `stride` along the rows.
-///   Transposed (k rows of swizzle / 2 contiguous m or n, bf16 only): groups of 8 k rows are `stride` apart, blocks of
-///   swizzle / 2 columns `leading`.
-/// The pointer is a multiple of 8 times the swizzle, of 16 without one.
+///   Transposed (k rows of swizzle / 2 contiguous m or n): groups of 8 k rows are `stride` apart, blocks of swizzle / 2
+///   columns `leading`.
 /// Address and steps may be added to the descriptor: `advanceDescriptor`.
 Value makeDescriptor(const GpuBuilder &g, Value pointer, int64_t stride, int64_t leading = 16, int64_t swizzle = 128);
 Value advanceDescriptor(const GpuBuilder &g, Value descriptor, int64_t bytes);
 Value advanceDescriptor(const GpuBuilder &g, Value descriptor, Value bytes);
 
 struct WgmmaForm {
-  enum Element { bf16, e4m3 };
-  Element element = bf16;   ///< of A and B; E4M3 cannot be transposed
   bool overwrite = false;   ///< sums = a b instead of sums + a b
   bool negateA = false;
   bool transposeA = false;  ///< of a descriptor: m is contiguous
   bool transposeB = false;  ///< n is contiguous
 };
-/// One step of 64 x n x 16, in fp8 x 32, n = 2 * sums.size(): A from registers (4 i32) or a descriptor (i64), B from a
-/// descriptor. Sums and A must not be touched before a wait. All threads of the warpgroup.
-/// Sums of fp8 have fewer bits than f32: what lies below 2^-13 of the largest product or sum is cut off (DeepSeek-V3
-/// report, arXiv:2412.19437, 3.5.2). Integers times one power of 2 are exact while no sum of them exceeds 2^14.
+/// One step of 64 x n x 16, n = 2 * sums.size(): A from registers (4 i32) or a descriptor (i64), B from a descriptor.
+/// Sums and A must not be touched before a wait. All threads of the warpgroup.
 SmallVector<Value> wgmma(const GpuBuilder &g, ValueRange a, Value b, ValueRange sums, WgmmaForm form = {});
 /// Before the first wgmma after registers of its operands were written.
 void wgmmaFence(const GpuBuilder &g);

@@ -1,4 +1,4 @@
-//===- MxFp4.cpp - MXFP4 weights decoded to bf16 or fp8 in registers -*- C++ -*-===//
+//===- MxFp4.cpp - MXFP4 weights decoded to bf16 in registers -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -12,8 +12,6 @@ namespace {
 constexpr uint32_t signBits = 0x80008000, magnitudeBits = 0x01C001C0, codeBits = 0x000F000F;
 /// One in the lowest bit of the exponent of both halves.
 constexpr uint32_t exponentOnes = 0x00800080;
-/// Of all bytes of a word: the sign of an E4M3, and where a magnitude is placed.
-constexpr uint32_t fp8SignBits = 0x80808080, fp8MagnitudeBits = 0x1C1C1C1C;
 } // namespace
 
 static Value maskBits(const GpuBuilder &g, Value x, uint32_t mask) { return g.bitAnd(x, static_cast<int32_t>(mask)); }
@@ -45,15 +43,6 @@ SmallVector<Value> k3::placeNeighbours(const GpuBuilder &g, Value word) {
     pairs.push_back(placeAlone(g, both, 0));
   }
   return pairs;
-}
-
-SmallVector<Value> k3::placeFp8Codes(const GpuBuilder &g, Value word) {
-  // Signs are in place after the shift of `signs`, magnitudes after that of `magnitudes`. ptxas 13.0 makes of both words
-  // four LOP3 and one SHF, for the shift to the right; those to the left are IMAD.SHL, which leaves the ALUs alone.
-  auto place = [&](Value signs, Value magnitudes) {
-    return g.bitOr(maskBits(g, signs, fp8SignBits), maskBits(g, magnitudes, fp8MagnitudeBits));
-  };
-  return {place(g.shl(word, 4), g.shl(word, 2)), place(word, g.shr(word, 2))};
 }
 
 Value k3::getPlainFactor(const GpuBuilder &g, Value scale) {

@@ -1,4 +1,4 @@
-//===- MxFp4.h - MXFP4 weights decoded to bf16 or fp8 in registers -*- C++ -*-===//
+//===- MxFp4.h - MXFP4 weights decoded to bf16 in registers -*- C++ -*-===//
 // Part of k3c, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
@@ -9,9 +9,6 @@
 // The three low bits of a code, placed in bits 8 to 6 of a bf16 (two of exponent, one of mantissa), are its magnitude times
 // 2^-126, also where the exponent is 0. One multiplication by 2^(s - 1) gives the weight; that factor is a bf16 for s up to
 // 128, and larger scales, which models do not have, take two.
-//
-// Placed in bits 4 to 2 of an E4M3 byte, whose bias is 7 where that of E2M1 is 1, they are the magnitude times 2^-6, also
-// where the exponent is 0.
 //
 //===----------------------------------------------------------------------===//
 #ifndef K3_CODEGEN_GPU_TILE_MXFP4_H
@@ -29,8 +26,6 @@ inline constexpr int64_t maxPlainScale = 128;
 SmallVector<Value> placeCodes(const GpuBuilder &g, Value word);
 /// The same for words whose byte j holds weights 2j and 2j + 1 of a pair: pair j holds them in this order.
 SmallVector<Value> placeNeighbours(const GpuBuilder &g, Value word);
-/// The codes of a word in fours of E4M3 (i32), times 2^-6: byte j of the first has weight 2j, of the second weight 2j + 1.
-SmallVector<Value> placeFp8Codes(const GpuBuilder &g, Value word);
 
 /// What scales placed codes: a pair of bf16 with 2^(s - 1), for s (i32) up to maxPlainScale; and for any s, two of them
 /// whose product it is.
