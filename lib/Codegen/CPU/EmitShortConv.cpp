@@ -13,7 +13,6 @@
 #include "lib/Codegen/CPU/VectorBuilder.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::k3;
@@ -51,48 +50,19 @@ public:
   }
 
 private:
-  /// weight[c + lane, j] to lane of [j, c].
+  /// weight[c + lane, j] to lane of [j, c]: the weights of all these channels lie one after the other.
   void transposeWeight(Value c, int64_t count) {
-    if (canTransposeVectors() && count == v.lanes())
-      return transposeVectors(c);
-    for (int64_t j = 0; j < taps; ++j)
-      for (int64_t lane = 0; lane < count; ++lane) {
-        Value channel = v.addIndex(c, v.index(lane));
-        v.storeScalar(v.loadScalar(op.getWeight(), {channel, v.index(j)}), weight, {v.index(j), channel});
-      }
-  }
-
-  /// Rows of the weight lie one after the other, and a vector has some of them.
-  static SmallVector<ReassociationIndices> getWholeRows() { return {{0, 1}}; }
-  bool canTransposeVectors() {
-    auto type = cast<MemRefType>(op.getWeight().getType());
-    return taps > 1 && llvm::isPowerOf2_64(taps) && taps <= v.lanes() &&
-           memref::CollapseShapeOp::isGuaranteedCollapsible(type, getWholeRows());
-  }
-
-  /// The same for a whole vector of channels: as many vectors of weights as there are taps, of which each tap takes some
-  /// lanes.
-  void transposeVectors(Value c) {
     OpBuilder &b = v.builder();
-    Value flat = memref::CollapseShapeOp::create(b, v.getLoc(), op.getWeight(), getWholeRows());
-    Value first = v.mulIndex(c, v.index(taps));
-    SmallVector<Value> loaded;
-    for (int64_t i = 0; i < taps; ++i)
-      loaded.push_back(v.load(flat, {v.addIndex(first, v.index(i * v.lanes()))}));
+    SmallVector<ReassociationIndices> rows{{0, 1}};
+    assert(memref::CollapseShapeOp::isGuaranteedCollapsible(cast<MemRefType>(op.getWeight().getType()), rows));
+    Value flat = memref::CollapseShapeOp::create(b, v.getLoc(), op.getWeight(), rows);
+    Value all = v.loadRaw(flat, {v.mulIndex(c, v.index(taps))}, count * taps);
     for (int64_t j = 0; j < taps; ++j) {
-      SmallVector<int64_t> lanes;
-      for (int64_t lane = j; lane < 2 * v.lanes(); lane += taps)
-        lanes.push_back(lane);
-      SmallVector<Value> parts;
-      for (int64_t i = 0; i < taps; i += 2)
-        parts.push_back(vector::ShuffleOp::create(b, v.getLoc(), loaded[i], loaded[i + 1], lanes));
-      while (parts.size() > 1) {
-        lanes = llvm::to_vector(llvm::seq<int64_t>(2 * lanes.size()));
-        for (size_t i = 0; i < parts.size() / 2; ++i)
-          parts[i] = vector::ShuffleOp::create(b, v.getLoc(), parts[2 * i], parts[2 * i + 1], lanes);
-        parts.resize(parts.size() / 2);
-      }
-      v.store(parts[0], weight, {v.index(j), c});
+      SmallVector<int64_t> elements;
+      for (int64_t lane = 0; lane < v.lanes(); ++lane)
+        elements.push_back(std::min(lane, count - 1) * taps + j);
+      Value ofTap = vector::ShuffleOp::create(b, v.getLoc(), all, all, elements);
+      v.storePartial(v.fromStored(ofTap), weight, {v.index(j), c}, count);
     }
   }
 

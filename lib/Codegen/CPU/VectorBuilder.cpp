@@ -119,21 +119,21 @@ Value VectorBuilder::loadRaw(Value memref, ValueRange indices, int64_t count) co
   return vector::LoadOp::create(b, loc, VectorType::get({count}, elementTypeOf(memref)), memref, indices);
 }
 
-Value VectorBuilder::load(Value memref, ValueRange indices) const {
-  Value raw = loadRaw(memref, indices, lanes());
-  if (elementTypeOf(memref).isF32())
+Value VectorBuilder::fromStored(Value raw) const {
+  if (getElementTypeOrSelf(raw.getType()).isF32())
     return raw;
   return widen(arith::BitcastOp::create(b, loc, vectorType().clone(b.getI16Type()), raw));
+}
+
+Value VectorBuilder::load(Value memref, ValueRange indices) const {
+  return fromStored(loadRaw(memref, indices, lanes()));
 }
 
 Value VectorBuilder::loadMasked(Value memref, ValueRange indices, Value mask) const {
   Type element = elementTypeOf(memref);
   VectorType rawType = vectorType().clone(element);
   Value none = arith::ConstantOp::create(b, loc, b.getZeroAttr(rawType));
-  Value raw = vector::MaskedLoadOp::create(b, loc, rawType, memref, indices, mask, none);
-  if (element.isF32())
-    return raw;
-  return widen(arith::BitcastOp::create(b, loc, vectorType().clone(b.getI16Type()), raw));
+  return fromStored(vector::MaskedLoadOp::create(b, loc, rawType, memref, indices, mask, none));
 }
 
 Value VectorBuilder::loadPartial(Value memref, ValueRange indices, int64_t count) const {

@@ -56,6 +56,8 @@ public:
   void prefetchForWrite(Value memref, ValueRange indices) const;
   /// `count` elements as they are stored.
   Value loadRaw(Value memref, ValueRange indices, int64_t count) const;
+  /// As many as there are lanes of them (f32 or bf16) as f32.
+  Value fromStored(Value raw) const;
   /// One element as f32.
   Value loadScalar(Value memref, ValueRange indices) const;
   void storeScalar(Value value, Value memref, ValueRange indices) const;

@@ -33,15 +33,16 @@ module {
 
 // -----
 
-// A convolution: the weights of 16 channels are four vectors, which shuffles turn into one for each tap; the inputs of a
+// A convolution: the weights of 16 channels are loaded at once, of which each tap picks its own; the inputs of a
 // sequence go through registers, the state is read and written once, and what a later sequence needs is asked for, its
 // outputs for writing.
 module {
   module attributes {k3.target = #k3.target<arch = "x86-64", cpu = "x86-64-v4", features = "">} {
     // CHECK-LABEL: func.func private @short_conv
     // CHECK: memref.collapse_shape
-    // CHECK-COUNT-4: vector.load %{{.*}} : memref<128xbf16>
-    // CHECK-COUNT-4: vector.store %{{.*}} : memref<4x32xf32
+    // CHECK: vector.load %{{.*}} : memref<128xbf16>, vector<64xbf16>
+    // CHECK: vector.shuffle %{{.*}} [0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60] : vector<64xbf16>
+    // CHECK: vector.store %{{.*}} : memref<4x32xf32
     // CHECK: scf.if
     // CHECK: memref.prefetch %{{.*}}, read, locality<2>, data : memref<?x3x32xf32>
     // CHECK: memref.prefetch %{{.*}}, read, locality<3>, data : memref<?x32xf32>
