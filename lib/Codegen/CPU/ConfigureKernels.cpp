@@ -68,9 +68,10 @@ int64_t rowTile(int64_t width) {
 }
 
 /// Channels per workgroup of a convolution: tiles of one size (0 = of unknown size), whole lines of memory. Wide, because
-/// rows of a state are what is read in one piece.
+/// rows of a state are what is read in one piece, and a page of 4 KB if they can be: the hardware reads ahead within a
+/// page, and takes lines from a thread that writes the other half of it.
 int64_t channelTile(int64_t channels) {
-  constexpr int64_t most = 512, line = 16;
+  constexpr int64_t most = 1024, line = 16;
   for (int64_t tile = most; tile > line; tile -= line)
     if (channels % tile == 0)
       return tile;
@@ -119,8 +120,8 @@ SmallVector<int64_t> chooseTiles(Operation *root) {
         return SmallVector<int64_t>{op.getBf16X() ? std::max(tile, bf16Features(features)) : tile};
       })
       .Case<MlaAbsorbOp, MlaExpandOp>([&](auto) { return SmallVector<int64_t>{16, 1}; })
-      // Four heads share every cache row that is loaded; two where there would be too few workgroups.
-      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{sizeOr(root, "H", 1) < 16 ? 2 : 4}; })
+      // Eight heads share every cache row that is loaded; two where there would be too few workgroups.
+      .Case<MlaAttendOp>([&](auto) { return SmallVector<int64_t>{sizeOr(root, "H", 1) < 16 ? 2 : 8}; })
       // No parallel loop.
       .Case<MoePlanOp, MlaAppendOp>([&](auto) { return SmallVector<int64_t>{}; })
       .Default([&](Operation *op) { return SmallVector<int64_t>(getLoopNames(op).size(), 1); });

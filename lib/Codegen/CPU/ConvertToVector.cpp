@@ -43,6 +43,8 @@ bool k3::hasEmitter(Operation *op) {
     return false;
   if (isa<KdaChunkPrepareOp, KdaChunkScanOp>(op))
     return isStatic(op, "K") && isStatic(op, "V") && isStatic(op, "L");
+  if (isa<AttnResMixOp>(op))
+    return isStatic(op, "R") && isStatic(op, "d") && hasF32Result(op);
   if (isa<MlaAttendOp>(op))
     return isStatic(op, "lr") && isStatic(op, "l") && isStatic(op, "page");
   if (isa<MlaAbsorbOp>(op))
@@ -58,6 +60,7 @@ void k3::populateEmitters(RewritePatternSet &patterns, const TargetModel &target
   populateLatentMoeEmitters(patterns, target);
   populateKdaEmitters(patterns, target);
   populateShortConvEmitter(patterns, target);
+  populateAttnResEmitter(patterns, target);
   populateMlaEmitters(patterns, target);
   populateMlaProductEmitters(patterns, target);
 }

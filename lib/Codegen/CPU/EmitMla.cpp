@@ -4,8 +4,8 @@
 //===----------------------------------------------------------------------===//
 //
 // One pass over a row's context, a page at a time, with a running maximum and sum (online softmax). Heads go in blocks of
-// four, since all heads of the absorbed form read the same cache rows: a row that is loaded serves four heads, first for
-// the scores and then, while it is still in the first level cache, for the weighted sum. Meanwhile the page that is
+// eight or four, since all heads of the absorbed form read the same cache rows: a row that is loaded serves them all,
+// first for the scores and then, while it is still near, for the weighted sum. Meanwhile the page that is
 // walked next is asked for, be it of the next sequence: pages are shorter than what the hardware follows.
 //
 //===----------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ public:
   AttendEmitter(OpBuilder &b, const TargetModel &target, MlaAttendOp op)
       : v(b, op.getLoc(), target), op(op), rowSize(getStaticNamedDim(op, "lr")), latent(getStaticNamedDim(op, "l")),
         page(getStaticNamedDim(op, "page")), paddedPage((page + v.lanes() - 1) / v.lanes() * v.lanes()),
-        sumVectors(target.vectorRegisters >= 32 ? 16 : 8) {}
+        headBlock(target.vectorRegisters >= 32 ? 8 : 4), sumVectors(target.vectorRegisters >= 32 ? 16 : 8) {}
 
   void emit() {
     scores = v.temporary({headBlock, paddedPage});
@@ -43,14 +43,19 @@ public:
         Value context = v.addIndex(before, v.addIndex(v.subIndex(t, low), one));
         Value isLast = v.compare(arith::CmpIPredicate::eq, v.addIndex(t, one), high);
         Walk walk{n, context, v.select(isLast, nextSequence, n)};
-        v.loopBlocks(v.dim(op.getQ(), 1), {headBlock, 2, 1},
+        v.loopBlocks(v.dim(op.getQ(), 1), headBlocks(),
                      [&](Value h, int64_t heads) { emitHeads(walk, t, h, heads); });
       });
     });
   }
 
 private:
-  static constexpr int64_t headBlock = 4;
+  SmallVector<int64_t> headBlocks() const {
+    return headBlock > 4 ? SmallVector<int64_t>{headBlock, 4, 2, 1} : SmallVector<int64_t>{headBlock, 2, 1};
+  }
+
+  /// Cache rows whose scores for `heads` heads are summed up at a time: 24 sums leave registers for what they multiply.
+  static int64_t getRowBlock(int64_t heads) { return heads > 4 ? 24 / heads : 4; }
 
   /// The context of a row: its sequence, its size, and the sequence whose context is walked after it.
   struct Walk {
@@ -124,7 +129,7 @@ private:
         v.storePartial(v.constant(lowest), scores, {v.index(i), r}, lanes);
       });
     Value scale = v.scalar().constant(op.getScale().convertToDouble());
-    v.loopBlocks(current.rows, {4, 1}, [&](Value r, int64_t rows) {
+    v.loopBlocks(current.rows, {getRowBlock(heads), 1}, [&](Value r, int64_t rows) {
       prefetchRows(next.id, r, v.minIndex(v.addIndex(r, v.index(rows)), next.rows));
       SmallVector<Value> row;
       for (int64_t j = 0; j < rows; ++j)
@@ -204,7 +209,7 @@ private:
 
   VectorBuilder v;
   MlaAttendOp op;
-  int64_t rowSize, latent, page, paddedPage, sumVectors;
+  int64_t rowSize, latent, page, paddedPage, headBlock, sumVectors;
   Value scores; // [headBlock, page]: scores, then weights
 };
 

@@ -46,6 +46,7 @@ void populateMxContractEmitter(RewritePatternSet &patterns, const TargetModel &t
 void populateLatentMoeEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateKdaEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateShortConvEmitter(RewritePatternSet &patterns, const TargetModel &target);
+void populateAttnResEmitter(RewritePatternSet &patterns, const TargetModel &target);
 void populateMlaEmitters(RewritePatternSet &patterns, const TargetModel &target);
 void populateMlaProductEmitters(RewritePatternSet &patterns, const TargetModel &target);
 

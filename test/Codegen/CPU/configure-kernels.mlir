@@ -52,14 +52,46 @@ func.func private @bf16_products(%x: tensor<?x512xf32>, %w: tensor<4096x512xbf16
 
 // Channels of a convolution are cut into tiles of one size, rows of cheap work into powers of two.
 // CHECK-LABEL: func.func private @short_conv
-// CHECK: kernel_config = #k3.kernel_config<tiles = [384], strategy = "vector">
-// GENERIC: kernel_config = #k3.kernel_config<tiles = [384], strategy = "generic">
-func.func private @short_conv(%x: tensor<?x768xf32>, %w: tensor<768x4xbf16>, %cu: tensor<?xi32>, %slots: tensor<?xi32>,
-                              %y: tensor<?x768xf32>, %state: tensor<?x3x768xf32>) -> (tensor<?x768xf32>, tensor<?x3x768xf32>)
+// CHECK: kernel_config = #k3.kernel_config<tiles = [768], strategy = "vector">
+// GENERIC: kernel_config = #k3.kernel_config<tiles = [768], strategy = "generic">
+func.func private @short_conv(%x: tensor<?x1536xf32>, %w: tensor<1536x4xbf16>, %cu: tensor<?xi32>, %slots: tensor<?xi32>,
+                              %y: tensor<?x1536xf32>, %state: tensor<?x3x1536xf32>) -> (tensor<?x1536xf32>, tensor<?x3x1536xf32>)
     attributes {k3.kernel} {
-  %0:2 = k3.kda.short_conv ins(%x, %w, %cu, %slots : tensor<?x768xf32>, tensor<768x4xbf16>, tensor<?xi32>, tensor<?xi32>)
-      outs(%y, %state : tensor<?x768xf32>, tensor<?x3x768xf32>) {silu = true} -> tensor<?x768xf32>, tensor<?x3x768xf32>
-  return %0#0, %0#1 : tensor<?x768xf32>, tensor<?x3x768xf32>
+  %0:2 = k3.kda.short_conv ins(%x, %w, %cu, %slots : tensor<?x1536xf32>, tensor<1536x4xbf16>, tensor<?xi32>, tensor<?xi32>)
+      outs(%y, %state : tensor<?x1536xf32>, tensor<?x3x1536xf32>) {silu = true} -> tensor<?x1536xf32>, tensor<?x3x1536xf32>
+  return %0#0, %0#1 : tensor<?x1536xf32>, tensor<?x3x1536xf32>
+}
+
+// All heads of attention read the same cache rows: eight in a workgroup, two where there would be too few workgroups.
+// CHECK-LABEL: func.func private @attend
+// CHECK: kernel_config = #k3.kernel_config<tiles = [8], strategy = "vector">
+func.func private @attend(%q: tensor<?x16x416xf32>, %cache: tensor<?x64x416xf32>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
+                          %table: tensor<?x?xi32>, %y: tensor<?x16x384xf32>) -> tensor<?x16x384xf32>
+    attributes {k3.kernel} {
+  %0 = k3.mla.attend ins(%q, %cache, %cu, %lengths, %table : tensor<?x16x416xf32>, tensor<?x64x416xf32>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%y : tensor<?x16x384xf32>) {scale = 1.0 : f64} -> tensor<?x16x384xf32>
+  return %0 : tensor<?x16x384xf32>
+}
+
+// CHECK-LABEL: func.func private @attend_few
+// CHECK: kernel_config = #k3.kernel_config<tiles = [2], strategy = "vector">
+func.func private @attend_few(%q: tensor<?x4x416xf32>, %cache: tensor<?x64x416xf32>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
+                              %table: tensor<?x?xi32>, %y: tensor<?x4x384xf32>) -> tensor<?x4x384xf32>
+    attributes {k3.kernel} {
+  %0 = k3.mla.attend ins(%q, %cache, %cu, %lengths, %table : tensor<?x4x416xf32>, tensor<?x64x416xf32>, tensor<?xi32>, tensor<?xi32>, tensor<?x?xi32>)
+      outs(%y : tensor<?x4x384xf32>) {scale = 1.0 : f64} -> tensor<?x4x384xf32>
+  return %0 : tensor<?x4x384xf32>
+}
+
+// A mix over slots has code of its own, a row per workgroup.
+// CHECK-LABEL: func.func private @mix
+// CHECK: kernel_config = #k3.kernel_config<tiles = [1], strategy = "vector">
+// GENERIC: kernel_config = #k3.kernel_config<tiles = [1], strategy = "generic">
+func.func private @mix(%s: tensor<4x?x320xf32>, %n: tensor<320xbf16>, %p: tensor<1x320xbf16>, %sources: index, %y: tensor<?x320xf32>) -> tensor<?x320xf32>
+    attributes {k3.kernel} {
+  %0 = k3.attn_res.mix ins(%s, %sources, %n, %p : tensor<4x?x320xf32>, index, tensor<320xbf16>, tensor<1x320xbf16>)
+      outs(%y : tensor<?x320xf32>) {eps = 1.0e-5 : f64} -> tensor<?x320xf32>
+  return %0 : tensor<?x320xf32>
 }
 
 // CHECK-LABEL: func.func private @rms_norm
