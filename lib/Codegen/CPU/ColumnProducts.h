@@ -13,6 +13,8 @@ namespace mlir::k3 {
 /// A weight as it is stored: f32 or bf16 [n, k], or bytes of MXFP4 codes [n, k / 2] with their E8M0 scales [n, k / 32].
 struct WeightMatrix {
   Value weight, scale;
+  /// What is read after it, of the same shape; none if that is not known.
+  Value nextWeight = {}, nextScale = {};
 };
 
 /// Emits all columns of the products of a few input rows with one or more matrices.
@@ -30,6 +32,8 @@ public:
 
   /// How many input rows there may be at a time, largest first; the last is 1.
   virtual ArrayRef<int64_t> getTokenBlocks() const = 0;
+  /// Whether `emit` asks for the first weights of what is read after a matrix.
+  virtual bool asksForNext() const { return false; }
   /// Chooses the input rows of the next calls.
   virtual void setInputs(ArrayRef<MatrixRow> rows) = 0;
   /// `columns`: rows of each of the matrices.

@@ -38,10 +38,14 @@ public:
       Value rows = v.subIndex(v.loadIndex(op.getOffsets(), {v.minIndex(v.addIndex(expert, one), experts)}),
                               v.loadIndex(op.getOffsets(), {expert}));
       Value hasRows = v.compare(arith::CmpIPredicate::ne, rows, zero);
-      v.ifThen(hasRows, [&] { prefetchExpert(expert); });
       Value isThere = v.compare(arith::CmpIPredicate::ne, args[0], none);
+      v.ifThen(hasRows, [&] {
+        if (!columns->asksForNext())
+          return prefetchExpert(expert);
+        v.ifThen(v.compare(arith::CmpIPredicate::eq, args[0], none), [&] { prefetchExpert(expert); });
+      });
       Value isTurn = v.compare(arith::CmpIPredicate::ne, v.select(isEnd, one, rows), zero);
-      v.ifThen(isTurn, [&] { v.ifThen(isThere, [&] { emitExpert(args[0]); }); });
+      v.ifThen(isTurn, [&] { v.ifThen(isThere, [&] { emitExpert(args[0], v.select(isEnd, args[0], expert)); }); });
       return SmallVector<Value>{v.select(hasRows, expert, args[0])};
     });
   }
@@ -58,8 +62,13 @@ private:
     return matrices;
   }
 
-  void emitExpert(Value expert) {
+  /// `next`: the expert whose turn comes after it.
+  void emitExpert(Value expert, Value next) {
     SmallVector<WeightMatrix> matrices = getMatrices(expert);
+    for (auto [matrix, after] : llvm::zip_equal(matrices, getMatrices(next))) {
+      matrix.nextWeight = after.weight;
+      matrix.nextScale = after.scale;
+    }
     Value begin = v.loadIndex(op.getOffsets(), {expert});
     Value end = v.loadIndex(op.getOffsets(), {v.addIndex(expert, v.index(1))});
     v.loopBlocks(v.subIndex(end, begin), columns->getTokenBlocks(),

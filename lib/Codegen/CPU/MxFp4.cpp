@@ -53,22 +53,37 @@ Value MxFp4Decoder::packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t gr
   return codes;
 }
 
-SmallVector<Value> MxFp4Decoder::loadColumns(ArrayRef<MatrixRow> rows, Value group) const {
-  OpBuilder &b = v.builder();
-  auto type = VectorType::get({v.lanes()}, b.getI32Type());
-  Value first = v.mulIndex(group, v.index(groupBytes));
-  // Vector i has rows i, i + 4, ...: squares of four lanes, whose rows and columns are exchanged.
-  SmallVector<Value> square(groupLanes, arith::ConstantOp::create(b, v.getLoc(), b.getZeroAttr(type)));
-  for (auto [r, row] : llvm::enumerate(rows)) {
-    Value &vector = square[r % groupLanes];
-    vector = insertGroup(row, first, vector, static_cast<int64_t>(r) / groupLanes * groupLanes);
+MxFp4Decoder::ColumnLoad::ColumnLoad(const MxFp4Decoder &decoder, ArrayRef<MatrixRow> rows, Value group)
+    : decoder(decoder), rows(rows), byte(decoder.v.mulIndex(group, decoder.v.index(groupBytes))) {
+  OpBuilder &b = decoder.v.builder();
+  auto type = VectorType::get({decoder.v.lanes()}, b.getI32Type());
+  vectors.assign(groupLanes, arith::ConstantOp::create(b, decoder.v.getLoc(), b.getZeroAttr(type)));
+}
+
+bool MxFp4Decoder::ColumnLoad::emitStep() {
+  const VectorBuilder &v = decoder.v;
+  int64_t count = rows.size();
+  if (step < count) {
+    // Vector i has rows i, i + 4, ...: squares of four lanes, whose rows and columns are exchanged.
+    int64_t perVector = count / groupLanes, i = step / perVector, r = step % perVector;
+    vectors[i] = decoder.insertGroup(rows[i + r * groupLanes], byte, vectors[i], r * groupLanes);
+  } else if (step < count + groupLanes) {
+    constexpr int64_t low[] = {0, 4, 1, 5}, high[] = {2, 6, 3, 7};
+    int64_t i = step - count, pair = i / 2 * 2;
+    halves.push_back(v.shuffleFours(vectors[pair], vectors[pair + 1], i % 2 == 0 ? low : high));
+  } else if (step < count + 2 * groupLanes) {
+    constexpr int64_t even[] = {0, 1, 4, 5}, odd[] = {2, 3, 6, 7};
+    int64_t i = step - count - groupLanes;
+    columns.push_back(v.shuffleFours(halves[i / 2], halves[i / 2 + 2], i % 2 == 0 ? even : odd));
+  } else {
+    return false;
   }
-  constexpr int64_t low[] = {0, 4, 1, 5}, high[] = {2, 6, 3, 7}, even[] = {0, 1, 4, 5}, odd[] = {2, 3, 6, 7};
-  SmallVector<Value> columns;
-  for (ArrayRef<int64_t> half : {ArrayRef(low), ArrayRef(high)}) {
-    Value upper = v.shuffleFours(square[0], square[1], half), lower = v.shuffleFours(square[2], square[3], half);
-    columns.push_back(v.shuffleFours(upper, lower, even));
-    columns.push_back(v.shuffleFours(upper, lower, odd));
+  ++step;
+  return true;
+}
+
+SmallVector<Value> MxFp4Decoder::ColumnLoad::finish() {
+  while (emitStep()) {
   }
   return columns;
 }
@@ -234,14 +249,43 @@ void MxFp4Decoder::decodeColumnScales(const MatrixRow &from, Value to, int64_t g
   OpBuilder &b = v.builder();
   Location loc = v.getLoc();
   assert(cast<MemRefType>(from.matrix.getType()).getStridesAndOffset().first.front() == groups && "rows without gaps");
-  Value rows = v.loadRaw(from.matrix, from.index(v.index(0)), v.lanes() * groups);
-  for (int64_t group = 0; group < groups; ++group) {
-    SmallVector<int64_t> bytes;
-    for (int64_t lane = 0; lane < v.lanes(); ++lane)
-      bytes.push_back(lane * groups + group);
-    Value codes = vector::ShuffleOp::create(b, loc, rows, rows, bytes);
-    codes = arith::ExtUIOp::create(b, loc, v.vectorType().clone(b.getI32Type()), codes);
-    v.store(asFloat(v, decodeE8M0(v, codes)), to, {v.index(group), v.index(0)});
+  auto store = [&](Value bits, int64_t group) {
+    v.store(asFloat(v, bits), to, {v.index(group), v.index(0)});
+  };
+  if (groups % 4 != 0) {
+    Value rows = v.loadRaw(from.matrix, from.index(v.index(0)), v.lanes() * groups);
+    for (int64_t group = 0; group < groups; ++group) {
+      SmallVector<int64_t> bytes;
+      for (int64_t lane = 0; lane < v.lanes(); ++lane)
+        bytes.push_back(lane * groups + group);
+      Value codes = vector::ShuffleOp::create(b, loc, rows, rows, bytes);
+      store(decodeE8M0(v, arith::ExtUIOp::create(b, loc, v.vectorType().clone(b.getI32Type()), codes)), group);
+    }
+    return;
+  }
+  // Words of four codes: lane l of column j is word l * words + j. One vector of words after the other is shuffled in,
+  // because LLVM takes shuffles of more than two registers apart, element by element.
+  int64_t words = groups / 4;
+  SmallVector<Value> vectors;
+  for (int64_t i = 0; i < words; ++i) {
+    Value bytes = v.loadRaw(from.matrix, from.index(v.index(i * 4 * v.lanes())), 4 * v.lanes());
+    vectors.push_back(bitcast(v, bytes, b.getI32Type(), v.lanes()));
+  }
+  Value infinity = v.constantInt(0x7f800000);
+  for (int64_t j = 0; j < words; ++j) {
+    Value column = vectors.front();
+    for (int64_t i = words == 1 ? 0 : 1; i < words; ++i) {
+      SmallVector<int64_t> pick;
+      for (int64_t lane = 0; lane < v.lanes(); ++lane) {
+        int64_t word = lane * words + j, vector = word / v.lanes(), at = word % v.lanes();
+        pick.push_back(vector == i ? v.lanes() + at : i == 1 && vector == 0 ? at : lane);
+      }
+      column = vector::ShuffleOp::create(b, loc, column, vectors[i], pick);
+    }
+    for (int64_t byte = 0; byte < 4; ++byte) {
+      Value bits = shift(column, static_cast<int32_t>(23 - 8 * byte));
+      store(finishE8M0(v, arith::AndIOp::create(b, loc, bits, infinity), infinity), 4 * j + byte);
+    }
   }
 }
 

@@ -45,9 +45,23 @@ public:
   Value loadLine(const MatrixRow &row, Value line) const;
   /// The codes of `groups` groups of each row, from group `first` on, one row after the other; the other lanes are 0.
   Value packLine(ArrayRef<MatrixRow> rows, int64_t first, int64_t groups) const;
-  /// The codes of group `group` of as many rows as there are lanes: vector j has those of weights 8 j to 8 j + 7 of row
-  /// l in lane l, as a line has in its lanes.
-  SmallVector<Value> loadColumns(ArrayRef<MatrixRow> rows, Value group) const;
+  /// Loads the codes of group `group` of as many rows as there are lanes: vector j has those of weights 8 j to 8 j + 7 of
+  /// row l in lane l, as a line has in its lanes. In steps, so that other work can be put between them.
+  class ColumnLoad {
+  public:
+    ColumnLoad(const MxFp4Decoder &decoder, ArrayRef<MatrixRow> rows, Value group);
+    /// Emits the next few instructions; false if there are none left.
+    bool emitStep();
+    /// Emits what is left and returns the vectors.
+    SmallVector<Value> finish();
+
+  private:
+    const MxFp4Decoder &decoder;
+    ArrayRef<MatrixRow> rows;
+    Value byte;
+    int64_t step = 0;
+    SmallVector<Value> vectors, halves, columns;
+  };
   /// Weights 8 l + `part` of a line.
   Value decode(Value codes, int64_t part) const;
   /// Weights 4 w + `part` of a line as bf16; for targets that have products of pairs.

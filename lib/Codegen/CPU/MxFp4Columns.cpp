@@ -4,14 +4,14 @@
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/CPU/MxFp4Columns.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace mlir::k3;
 
-/// Elements of a row up to which the work per row of dot products, and what fills no line, costs more than features as
-/// lanes do.
-static constexpr int64_t shortRow = 256;
-/// Bytes that codes are asked for ahead, more than a block of short rows has; bytes of a line of memory.
+/// Elements of a row up to which a block of rows, the next one and the input rows fit the first level cache.
+static constexpr int64_t shortRow = 768;
+/// Bytes that codes are asked for ahead, in whole blocks, where a block has not more; bytes of a line of memory.
 static constexpr int64_t prefetchDistance = 3072, memoryLine = 64;
 
 bool MxFp4Columns::isBest(int64_t depth) { return depth <= shortRow; }
@@ -65,22 +65,39 @@ void MxFp4Columns::roundGroup(ArrayRef<Value> vectors, Value token, Value first)
   vector::StoreOp::create(b, v.getLoc(), packed, rounded, ValueRange{token, first});
 }
 
-void MxFp4Columns::prefetch(const WeightMatrix &matrix, Value column, Value group) const {
-  // Rows of a block lie one after the other: a group of all of them is so much of it.
-  auto ask = [&](Value part, int64_t bytes, int64_t distance) {
-    Value first = v.addIndex(v.mulIndex(group, v.index(bytes)), v.index(distance));
-    for (int64_t offset = 0; offset < bytes; offset += memoryLine)
-      v.prefetch(part, {column, v.addIndex(first, v.index(offset))});
-  };
-  ask(matrix.weight, MxFp4Decoder::groupBytes * v.lanes(), prefetchDistance);
-  ask(matrix.scale, v.lanes(), prefetchDistance / MxFp4Decoder::groupBytes);
+WeightRow MxFp4Columns::getAhead(const WeightMatrix &matrix, Value column, Value columns) const {
+  int64_t blocks = std::max<int64_t>(1, prefetchDistance / (groups * MxFp4Decoder::groupBytes * v.lanes()));
+  Value row = v.addIndex(column, v.index(blocks * v.lanes()));
+  if (!matrix.nextWeight)
+    return {{matrix.weight, {row}}, {matrix.scale, {row}}};
+  Value isNext = v.compare(arith::CmpIPredicate::sge, row, columns);
+  row = v.select(isNext, v.subIndex(row, columns), row);
+  return {{v.select(isNext, matrix.nextWeight, matrix.weight), {row}},
+          {v.select(isNext, matrix.nextScale, matrix.scale), {row}}};
 }
 
-SmallVector<Value> MxFp4Columns::emitGroup(ArrayRef<MatrixRow> weights, Value group) const {
+void MxFp4Columns::prefetch(const WeightRow &ahead, Value group) const {
+  // Rows of a block lie one after the other: a group of all of them is so much of it.
+  auto ask = [&](const MatrixRow &row, int64_t bytes) {
+    Value first = v.mulIndex(group, v.index(bytes));
+    for (int64_t offset = 0; offset < bytes; offset += memoryLine)
+      v.prefetch(row.matrix, row.index(v.addIndex(first, v.index(offset))));
+  };
+  ask(ahead.weight, MxFp4Decoder::groupBytes * v.lanes());
+  ask(ahead.scale, v.lanes());
+}
+
+int64_t MxFp4Columns::getChains() const {
+  // As many as registers are left for.
+  int64_t most = v.getTarget().vectorRegisters >= 32 ? 16 : 4;
+  int64_t tokens = fixedOrder ? tokenBlocks.front() : static_cast<int64_t>(inputs.size());
+  return std::min<int64_t>(4, llvm::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, most / tokens))));
+}
+
+SmallVector<Value> MxFp4Columns::emitGroup(ValueRange columns, Value group, MxFp4Decoder::ColumnLoad &next) const {
   int64_t parts = pairs ? MxFp4Decoder::pairParts : MxFp4Decoder::parts, elements = MxFp4Decoder::parts / parts;
-  // With few sums an addition would wait for the one before, so neighbouring vectors go to different chains of sums.
-  int64_t tokens = inputs.size(), chains = tokens <= 2 && !fixedOrder ? 2 : 1;
-  SmallVector<Value> columns = decoder.loadColumns(weights, group), sums(tokens * chains);
+  int64_t tokens = inputs.size(), chains = getChains();
+  SmallVector<Value> sums(tokens * chains);
   Value first = v.mulIndex(group, v.index(MxFp4Decoder::groupSize));
   for (int64_t part = 0; part < parts; ++part)
     for (auto [i, codes] : llvm::enumerate(columns)) {
@@ -95,14 +112,18 @@ SmallVector<Value> MxFp4Columns::emitGroup(ArrayRef<MatrixRow> weights, Value gr
           sum = sum ? v.fma(w, x, sum) : v.mul(w, x);
         }
       }
+      for (int64_t step = 0; step < elements; ++step)
+        next.emitStep();
     }
-  for (int64_t i = tokens; i < tokens * chains; ++i)
-    sums[i % tokens] = v.add(sums[i % tokens], sums[i]);
+  for (int64_t left = chains; left > 1; left /= 2)
+    for (int64_t i = 0; i < tokens * left / 2; ++i)
+      sums[i] = v.add(sums[i], sums[i + tokens * left / 2]);
   sums.resize(tokens);
   return sums;
 }
 
-SmallVector<Value> MxFp4Columns::emitBlock(const WeightMatrix &matrix, Value column, Value last) const {
+SmallVector<Value> MxFp4Columns::emitBlock(const WeightMatrix &matrix, Value column, Value columns, Value last) const {
+  WeightRow ahead = getAhead(matrix, column, columns);
   SmallVector<MatrixRow> weights, scales;
   for (int64_t lane = 0; lane < v.lanes(); ++lane) {
     Value row = v.addIndex(column, v.index(lane));
@@ -113,22 +134,30 @@ SmallVector<Value> MxFp4Columns::emitBlock(const WeightMatrix &matrix, Value col
   }
   if (!last)
     decoder.decodeColumnScales(scales.front(), decoded, groups);
-  SmallVector<Value> zeros(inputs.size(), v.zero());
-  return v.loop(v.index(0), v.index(groups), v.index(1), zeros, [&](Value group, ValueRange sums) {
-    prefetch(matrix, column, group);
-    SmallVector<Value> groupSums = emitGroup(weights, group), next;
-    Value scale = last ? decoder.loadColumnScales(scales, group) : v.load(decoded, {group, v.index(0)});
-    for (auto [groupSum, sum] : llvm::zip_equal(groupSums, sums))
-      next.push_back(v.fma(groupSum, scale, sum));
-    return next;
-  });
+  int64_t tokens = inputs.size();
+  SmallVector<Value> inits(tokens, v.zero());
+  llvm::append_range(inits, MxFp4Decoder::ColumnLoad(decoder, weights, v.index(0)).finish());
+  SmallVector<Value> results =
+      v.loop(v.index(0), v.index(groups), v.index(1), inits, [&](Value group, ValueRange args) {
+        prefetch(ahead, group);
+        MxFp4Decoder::ColumnLoad following(decoder, weights,
+                                           v.minIndex(v.addIndex(group, v.index(1)), v.index(groups - 1)));
+        SmallVector<Value> groupSums = emitGroup(args.drop_front(tokens), group, following), next;
+        Value scale = last ? decoder.loadColumnScales(scales, group) : v.load(decoded, {group, v.index(0)});
+        for (auto [groupSum, sum] : llvm::zip(groupSums, args.take_front(tokens)))
+          next.push_back(v.fma(groupSum, scale, sum));
+        llvm::append_range(next, following.finish());
+        return next;
+      });
+  results.resize(tokens);
+  return results;
 }
 
 void MxFp4Columns::emit(ArrayRef<WeightMatrix> matrices, Value columns, Finish finish) {
   auto emitColumns = [&](Value column, Value mask, Value last) {
     SmallVector<SmallVector<Value>> sums; // of each matrix, of each input row
     for (const WeightMatrix &matrix : matrices)
-      sums.push_back(emitBlock(matrix, column, last));
+      sums.push_back(emitBlock(matrix, column, columns, last));
     for (size_t t = 0; t < inputs.size(); ++t) {
       SmallVector<Value> ofToken;
       for (ArrayRef<Value> ofMatrix : sums)

@@ -5,10 +5,13 @@
 //
 // The lanes of a vector belong to as many rows of the weight: 16 bytes of each, a group, are loaded, and squares of
 // four lanes transposed. The elements of an input row are spread over the lanes by the load itself. So weights are
-// decoded once for all input rows, a scale counts once per group and input row, and no lanes are added up.
+// decoded once for all input rows, a scale counts once per group and input row, and no lanes are added up. The codes of
+// a group are loaded and transposed between the products of the group before: one after the other, the processor would
+// do both at half of its speed, because it does not look far enough ahead.
 //
 // This is for short rows, of which a line (MxFp4.h) leaves much over, and whose sums over lanes cost as much as the
-// rest. Long ones need fewer instructions as lines, and are streams that the hardware follows.
+// rest. They are no streams that the hardware follows, so the next block of rows is asked for, be it of the next
+// matrix. Long ones are streams as lines; so many of them side by side would not fit the first level cache.
 //
 //===----------------------------------------------------------------------===//
 #ifndef K3_CODEGEN_CPU_MXFP4COLUMNS_H
@@ -29,19 +32,24 @@ public:
   MxFp4Columns(const VectorBuilder &v, int64_t depth, bool bf16Inputs, bool fixedOrder);
 
   ArrayRef<int64_t> getTokenBlocks() const override { return tokenBlocks; }
+  bool asksForNext() const override { return true; }
   void setInputs(ArrayRef<MatrixRow> rows) override;
   void emit(ArrayRef<WeightMatrix> matrices, Value columns, Finish finish) override;
 
 private:
-  /// The sums of every input row with as many rows of the weight as there are lanes, from `column` on; none behind
-  /// `last`, where that is given.
-  SmallVector<Value> emitBlock(const WeightMatrix &matrix, Value column, Value last) const;
-  /// The same of one group, without scales; `weights`: those rows.
-  SmallVector<Value> emitGroup(ArrayRef<MatrixRow> weights, Value group) const;
+  /// The sums of every input row with as many of the `columns` rows of the weight as there are lanes, from `column` on;
+  /// none behind `last`, where that is given.
+  SmallVector<Value> emitBlock(const WeightMatrix &matrix, Value column, Value columns, Value last) const;
+  /// The same of one group, without scales, while the codes of the next one are loaded.
+  SmallVector<Value> emitGroup(ValueRange columns, Value group, MxFp4Decoder::ColumnLoad &next) const;
   /// Rounds a group of an input row, from element `first` on, given as vectors.
   void roundGroup(ArrayRef<Value> vectors, Value token, Value first) const;
-  /// Asks for the part of a later block of columns that is as far into it as group `group` is into this one.
-  void prefetch(const WeightMatrix &matrix, Value column, Value group) const;
+  /// How many sums an input row has in a group, taken in turns: with few, an addition would wait for the one before.
+  int64_t getChains() const;
+  /// The first row of the block of columns to ask for while the one from `column` on is worked on.
+  WeightRow getAhead(const WeightMatrix &matrix, Value column, Value columns) const;
+  /// Asks for the part of that block that is as far into it as group `group` is into this one.
+  void prefetch(const WeightRow &ahead, Value group) const;
 
   VectorBuilder v;
   MxFp4Decoder decoder;

@@ -92,6 +92,7 @@ TEST(FixedOrder, ExpertsOfAnyNumberOfTokens) {
     bool gated;
   } cases[] = {{"mxfp4", 96, 40, true},
                {"mxfp4", 160, 33, true},
+               {"mxfp4", 640, 35, true},
                {"mxfp4", 1056, 7, false},
                {"bf16", 640, 33, true},
                {"f32", 37, 19, false}};

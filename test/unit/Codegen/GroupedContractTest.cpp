@@ -238,6 +238,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RoutedExperts,
                                            GroupedCase{Form::mxfp4, 3, 2, 1024, 7, false, false, "swiglu", {}},
                                            GroupedCase{Form::mxfp4, 7, 3, 192, 40, false, true, "situ", {16}},
                                            GroupedCase{Form::mxfp4, 4, 2, 672, 21, true, true, nullptr, {}},
+                                           GroupedCase{Form::mxfp4, 5, 2, 384, 40, true, true, nullptr, {16}},
+                                           GroupedCase{Form::mxfp4, 4, 2, 640, 35, false, true, "situ", {}},
+                                           GroupedCase{Form::mxfp4, 4, 2, 640, 35, false, false, "swiglu", {}, true},
+                                           GroupedCase{Form::mxfp4, 4, 2, 928, 21, true, true, nullptr, {}},
                                            GroupedCase{Form::mxfp4, 4, 2, 1120, 21, true, true, nullptr, {}},
                                            GroupedCase{Form::mxfp4, 3, 2, 1280, 35, false, true, "situ", {}},
                                            GroupedCase{Form::mxfp4, 6, 2, 288, 18, false, true, "situ", {}, true},
@@ -354,10 +358,12 @@ TEST_P(MxCodes, DecodesEveryCodeExactly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Inputs, MxCodes,
-                         ::testing::Values(CodesCase{32, false}, CodesCase{32, true}, CodesCase{288, false},
-                                           CodesCase{288, true}),
+                         ::testing::Values(CodesCase{32, false}, CodesCase{32, true}, CodesCase{128, false},
+                                           CodesCase{128, true}, CodesCase{800, false}, CodesCase{800, true}),
                          [](const auto &info) {
-                           return std::string(info.param.k == 32 ? "Short" : "Long") +
+                           return std::string(info.param.k == 32    ? "Short"
+                                              : info.param.k == 128 ? "ScalesByFours"
+                                                                    : "Long") +
                                   (info.param.bf16Inputs ? "Rounded" : "AsTheyAre");
                          });
 
