@@ -55,6 +55,7 @@ public:
 
 private:
   void emitBlocks() {
+    prefetchOutputs();
     if (packs)
       return emitPacked();
     if (depth <= shortInput)
@@ -73,25 +74,29 @@ private:
     return rows;
   }
 
-  /// Asks for the inputs, which another thread may have made, for the weights of the first tile, and for the place of the
-  /// outputs, where another thread may have written last: all of it is short streams, and a tile of a small model is over
-  /// before the hardware has seen them.
+  static int64_t elementsPerLine(Value matrix) {
+    return 64 * 8 / cast<MemRefType>(matrix.getType()).getElementTypeBitWidth();
+  }
+
+  /// Asks for the inputs, which another thread may have made, and for the weights of the first tile: these are short
+  /// streams, and a tile of a small model is over before the hardware has seen them.
   void prefetchFirst() {
-    auto perLineOf = [](Value matrix) {
-      return 64 * 8 / cast<MemRefType>(matrix.getType()).getElementTypeBitWidth();
-    };
     auto ask = [&](Value matrix, Value rows) {
-      int64_t perLine = perLineOf(matrix);
+      int64_t perLine = elementsPerLine(matrix);
       v.loop(v.index(0), rows, v.index(1), [&](Value row) {
         for (int64_t k = 0; k < depth; k += perLine)
           v.prefetch(matrix, {row, v.index(k)});
       });
     };
     ask(weight, v.index(sizes.rows.front()));
+    ask(x, v.minIndex(tokenCount, v.index(shortInputRows)));
+  }
+
+  /// Asks for the place of the outputs, where another thread may have written last.
+  void prefetchOutputs() {
     Value rows = v.minIndex(tokenCount, v.index(shortInputRows));
-    ask(x, rows);
     v.loop(v.index(0), rows, v.index(1), [&](Value row) {
-      v.loop(v.index(0), rowCount, v.index(perLineOf(out)), [&](Value n) { v.prefetchForWrite(out, {row, n}); });
+      v.loop(v.index(0), rowCount, v.index(elementsPerLine(out)), [&](Value n) { v.prefetchForWrite(out, {row, n}); });
     });
   }
 

@@ -137,8 +137,11 @@ private:
       SmallVector<Value> sums =
           v.loopVectors(rowSize, SmallVector<Value>(heads * rows, v.zero()), [&](Value k, int64_t lanes, ValueRange args) {
             SmallVector<Value> next(args), cached;
-            for (Value at : row)
+            for (Value at : row) {
               cached.push_back(v.loadPartial(op.getCache(), {current.id, at, k}, lanes));
+              // From where the whole page has been asked to.
+              v.prefetch(op.getCache(), {current.id, v.addIndex(at, v.index(rows)), k});
+            }
             for (int64_t i = 0; i < heads; ++i) {
               Value q = v.loadPartial(op.getQ(), {t, head[i], k}, lanes);
               for (int64_t j = 0; j < rows; ++j)
