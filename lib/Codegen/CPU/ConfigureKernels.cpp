@@ -35,12 +35,19 @@ constexpr int64_t prefillRows = 64;
 int64_t ceilDiv(int64_t x, int64_t y) { return llvm::divideCeilSigned(x, y); }
 
 /// A tile of about `tile` out of `size` that leaves no thread without work for long: where there are few tiles, they are
-/// of one size and a power of two.
+/// of one size and a power of two; where there are many, of one size and an even number, if some tile of about that size
+/// makes it so.
 int64_t evenTile(int64_t size, int64_t tile, int64_t multiple) {
   constexpr int64_t few = 16;
   int64_t count = ceilDiv(size, tile);
-  if (count < few)
+  if (count < few) {
     tile = ceilDiv(size, static_cast<int64_t>(llvm::PowerOf2Ceil(count)));
+  } else {
+    int64_t least = static_cast<int64_t>(llvm::alignTo(tile * 3 / 4, multiple));
+    for (int64_t even = least; even <= tile * 3 / 2; even += multiple)
+      if (size % even == 0 && size / even % 2 == 0)
+        return even;
+  }
   return static_cast<int64_t>(llvm::alignTo(tile, multiple));
 }
 

@@ -23,15 +23,12 @@ DotTileSizes::DotTileSizes(const TargetModel &target) {
     inputs = {2, 1}; // 8 sums, 4 weights
 }
 
-/// Elements of the rows of a tile up to which those of the next tile find room in the first level cache.
-static constexpr int64_t shortRow = 1024;
-
 void DotTile::prefetch(ArrayRef<MatrixRow> rows, Value k, int64_t ahead) const {
   if (ahead == 0)
     return;
+  // Into the second level: the first one is full of input rows, and memory is too far for its few misses at a time.
   for (const MatrixRow &row : rows)
-    v.prefetch(row.matrix, MatrixRow{row.matrix, {v.addIndex(row.at.front(), v.index(ahead))}}.index(k),
-               /*level=*/depth <= shortRow ? 1 : 2);
+    v.prefetch(row.matrix, MatrixRow{row.matrix, {v.addIndex(row.at.front(), v.index(ahead))}}.index(k), /*level=*/2);
 }
 
 Value DotTile::emitPairs(ArrayRef<MatrixRow> rows, ArrayRef<MatrixRow> inputs, Value low, Value high, int64_t ahead,

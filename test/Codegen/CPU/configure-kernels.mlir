@@ -11,6 +11,16 @@ func.func private @linear(%x: tensor<?x512xf32>, %w: tensor<256x512xbf16>, %y: t
   return %0 : tensor<?x256xf32>
 }
 
+// Many tiles are of one size and an even number: not 27 of 48, the last one smaller.
+// CHECK-LABEL: func.func private @many_tiles
+// CHECK: kernel_config = #k3.kernel_config<tiles = [64, 32], strategy = "vector">
+// GENERIC: kernel_config = #k3.kernel_config<tiles = [64, 32], strategy = "generic">
+func.func private @many_tiles(%x: tensor<?x768xf32>, %w: tensor<1280x768xbf16>, %y: tensor<?x1280xf32>) -> tensor<?x1280xf32>
+    attributes {k3.kernel} {
+  %0 = k3.linear ins(%x, %w : tensor<?x768xf32>, tensor<1280x768xbf16>) outs(%y : tensor<?x1280xf32>) -> tensor<?x1280xf32>
+  return %0 : tensor<?x1280xf32>
+}
+
 // A config that is there is kept.
 // CHECK-LABEL: func.func private @given
 // CHECK: kernel_config = #k3.kernel_config<tiles = [0, 16], strategy = "generic">
