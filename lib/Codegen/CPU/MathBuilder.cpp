@@ -76,23 +76,39 @@ Value MathBuilder::scaleByPowerOfTwo(Value x, Value n) const {
   return x;
 }
 
-Value MathBuilder::exp(Value x) const {
-  // Beyond these the result is 0 or infinity anyway. The bound is the first operand, so that NaN stays NaN.
-  x = min(constant(89.0), x);
-  x = max(constant(-104.0), x);
-  // x = n ln2 + r, |r| <= ln2 / 2. Adding 1.5 * 2^23 leaves n in the low bits.
-  constexpr float shifter = 12582912.0f;
-  Value t = fma(x, constant(1.44269504088896341), constant(shifter));
-  Value n = sub(t, constant(shifter));
+/// Adding it leaves an integer of few bits in the low bits of an f32: 1.5 * 2^23.
+static constexpr float shifter = 12582912.0f;
+
+MathBuilder::ReducedExp MathBuilder::reduceExp(Value x) const {
+  // x = n ln2 + r, |r| <= ln2 / 2.
+  Value shifted = fma(x, constant(1.44269504088896341), constant(shifter));
+  Value n = sub(shifted, constant(shifter));
   Value r = fma(n, constant(-0.693359375), x);
   r = fma(n, constant(2.12194440e-4), r);
   Value p = polynomial(
       r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
-  p = add(fma(p, mul(r, r), r), constant(1.0));
+  return {n, arith::BitcastOp::create(b, loc, intType(), shifted), fma(p, mul(r, r), r)};
+}
+
+Value MathBuilder::exp(Value x) const {
+  // Beyond these the result is 0 or infinity anyway. The bound is the first operand, so that NaN stays NaN.
+  x = min(constant(89.0), x);
+  x = max(constant(-104.0), x);
+  ReducedExp reduced = reduceExp(x);
+  Value p = add(reduced.rest, constant(1.0));
   if (hasScale)
-    return scale(p, n);
-  Value bits = arith::BitcastOp::create(b, loc, intType(), t);
-  return scaleByPowerOfTwo(p, arith::SubIOp::create(b, loc, bits, constantInt(llvm::bit_cast<int32_t>(shifter))));
+    return scale(p, reduced.n);
+  return scaleByPowerOfTwo(
+      p, arith::SubIOp::create(b, loc, reduced.bits, constantInt(llvm::bit_cast<int32_t>(shifter))));
+}
+
+MathBuilder::Decay MathBuilder::decay(Value x) const {
+  // Here 2^n is a normal number still, and the result as good as 0.
+  ReducedExp reduced = reduceExp(max(constant(-87.0), x));
+  Value bits = arith::ShLIOp::create(b, loc, reduced.bits, constantInt(23));
+  bits = arith::AddIOp::create(b, loc, bits, constantInt(127 << 23));
+  Value power = arith::BitcastOp::create(b, loc, type, bits);
+  return {fma(reduced.rest, power, power), fma(neg(reduced.rest), power, sub(constant(1.0), power))};
 }
 
 Value MathBuilder::sigmoid(Value x) const {
@@ -106,14 +122,9 @@ Value MathBuilder::silu(Value x) const {
 }
 
 Value MathBuilder::tanh(Value x) const {
-  Value a = abs(x), z = mul(x, x), one = constant(1.0);
-  Value p =
-      polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
-  Value nearZero = fma(mul(p, z), x, x);
-  Value e = exp(add(a, a));
-  Value far = math::CopySignOp::create(b, loc, sub(one, div(constant(2.0), add(e, one))), x);
-  Value isNear = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, a, constant(0.625));
-  return arith::SelectOp::create(b, loc, isNear, nearZero, far);
+  // (1 - e) / (1 + e) with e = exp(-2 |x|)
+  Value rest = decay(mul(abs(x), constant(-2.0))).rest;
+  return math::CopySignOp::create(b, loc, div(rest, sub(constant(2.0), rest)), x);
 }
 
 Value MathBuilder::softplus(Value x) const {
@@ -131,6 +142,14 @@ Value MathBuilder::softplus(Value x) const {
 Value MathBuilder::swiglu(Value gate, Value up) const { return mul(silu(gate), up); }
 
 Value MathBuilder::situ(Value gate, Value up, double beta, double linearBeta) const {
-  auto cap = [&](Value x, double bound) { return mul(constant(bound), tanh(mul(x, constant(1 / bound)))); };
-  return mul(mul(cap(gate, beta), sigmoid(gate)), cap(up, linearBeta));
+  // Every factor is a fraction (see tanh; the sigmoid is 1 or e over 1 + e with e = exp(-|gate|)), with a denominator
+  // from 1 to 2, so that one division is enough.
+  Value size = abs(gate), one = constant(1.0), two = constant(2.0);
+  Decay ofGate = decay(mul(size, constant(-2 / beta))), ofUp = decay(mul(abs(up), constant(-2 / linearBeta)));
+  Value e = beta == 4 ? mul(ofGate.exp, ofGate.exp) : exp(neg(size));
+  Value isNegative = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, gate, constant(0.0));
+  Value sigmoid = arith::SelectOp::create(b, loc, isNegative, e, one);
+  Value top = mul(mul(ofGate.rest, ofUp.rest), mul(sigmoid, constant(beta * linearBeta)));
+  Value bottom = mul(mul(sub(two, ofGate.rest), sub(two, ofUp.rest)), add(one, e));
+  return math::CopySignOp::create(b, loc, div(top, bottom), mul(gate, up));
 }

@@ -61,6 +61,16 @@ protected:
   /// x * 2^n for integer n in [-250, 250], with gradual underflow.
   Value scaleByPowerOfTwo(Value x, Value n) const;
   Type intType() const;
+  /// exp(x) = 2^n (1 + rest), |rest| < 0.42; `bits`: of an f32 whose low bits are n.
+  struct ReducedExp {
+    Value n, bits, rest;
+  };
+  ReducedExp reduceExp(Value x) const;
+  /// exp(x) and 1 - exp(x) for x <= 0, both to the last bits; exp(x) is 1.6e-38 or more.
+  struct Decay {
+    Value exp, rest;
+  };
+  Decay decay(Value x) const;
 
   OpBuilder &b;
   Location loc;
