@@ -11,8 +11,11 @@ using namespace mlir::k3;
 
 /// Elements of a row up to which a block of rows, the next one and the input rows fit the first level cache.
 static constexpr int64_t shortRow = 768;
-/// Bytes that codes are asked for ahead, in whole blocks, where a block has not more; bytes of a line of memory.
-static constexpr int64_t prefetchDistance = 3072, memoryLine = 64;
+/// Bytes that codes are asked for ahead, in whole blocks and two of them at least. Blocks of so many bytes are asked for
+/// into the second level cache, because several of them and the input rows do not fit the first one.
+static constexpr int64_t prefetchDistance = 3072;
+/// Bytes of a line of memory.
+static constexpr int64_t memoryLine = 64;
 
 bool MxFp4Columns::isBest(int64_t depth) { return depth <= shortRow; }
 
@@ -66,7 +69,7 @@ void MxFp4Columns::roundGroup(ArrayRef<Value> vectors, Value token, Value first)
 }
 
 WeightRow MxFp4Columns::getAhead(const WeightMatrix &matrix, Value column, Value columns) const {
-  int64_t blocks = std::max<int64_t>(1, prefetchDistance / (groups * MxFp4Decoder::groupBytes * v.lanes()));
+  int64_t blocks = std::max<int64_t>(2, prefetchDistance / getBlockBytes());
   Value row = v.addIndex(column, v.index(blocks * v.lanes()));
   if (!matrix.nextWeight)
     return {{matrix.weight, {row}}, {matrix.scale, {row}}};
@@ -76,12 +79,15 @@ WeightRow MxFp4Columns::getAhead(const WeightMatrix &matrix, Value column, Value
           {v.select(isNext, matrix.nextScale, matrix.scale), {row}}};
 }
 
+int64_t MxFp4Columns::getBlockBytes() const { return groups * MxFp4Decoder::groupBytes * v.lanes(); }
+
 void MxFp4Columns::prefetch(const WeightRow &ahead, Value group) const {
   // Rows of a block lie one after the other: a group of all of them is so much of it.
   auto ask = [&](const MatrixRow &row, int64_t bytes) {
     Value first = v.mulIndex(group, v.index(bytes));
     for (int64_t offset = 0; offset < bytes; offset += memoryLine)
-      v.prefetch(row.matrix, row.index(v.addIndex(first, v.index(offset))));
+      v.prefetch(row.matrix, row.index(v.addIndex(first, v.index(offset))),
+                 /*level=*/getBlockBytes() < prefetchDistance ? 1 : 2);
   };
   ask(ahead.weight, MxFp4Decoder::groupBytes * v.lanes());
   ask(ahead.scale, v.lanes());

@@ -46,6 +46,8 @@ private:
   void roundGroup(ArrayRef<Value> vectors, Value token, Value first) const;
   /// How many sums an input row has in a group, taken in turns: with few, an addition would wait for the one before.
   int64_t getChains() const;
+  /// Of the codes of a block of columns.
+  int64_t getBlockBytes() const;
   /// The first row of the block of columns to ask for while the one from `column` on is worked on.
   WeightRow getAhead(const WeightMatrix &matrix, Value column, Value columns) const;
   /// Asks for the part of that block that is as far into it as group `group` is into this one.
