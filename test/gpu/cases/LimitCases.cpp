@@ -83,8 +83,9 @@ TEST(Limits, Copy) {
   CaseExport::get()->measure(8.0 * static_cast<double>(size), 0, "bf16");
 }
 
-TEST(Limits, Read) {
-  constexpr int vectors = 64, atOnce = 8;
+/// Reads blocks * 512 * vectors * 16 bytes, `vectors` of 16 by each thread.
+void read(int vectors, std::uint32_t blocks) {
+  constexpr int atOnce = 8;
   std::string body =
       firstVector(vectors) + "  add.u64 %rd3, %rd3, %rd1;\n  mov.b32 %r3, 0;\n  mov.b32 %r4, 0;\nmore:\n";
   for (int i = 0; i < atOnce; ++i)
@@ -99,12 +100,11 @@ TEST(Limits, Read) {
   kernel.entry = "read";
   kernel.threads = 512;
   std::uint32_t code = assemble(header + ".visible .entry read" + twoPointers + body + "  ret;\n}\n", kernel);
-  const std::uint32_t blocks = 4096;
-  const Index size = Index(blocks) * 512 * vectors * 4; // 2 GiB
-  Array in = Array::onDevice("f32", {size}, normal, period), out = Array::onDevice("i32", {blocks * 512});
+  const Index size = Index(blocks) * 512 * vectors * 4, threads = Index(blocks) * 512;
+  Array in = Array::onDevice("f32", {size}, normal, period), out = Array::onDevice("i32", {threads});
   CaseExport::get()->addRun({{code, {blocks, 1, 1}}}, {in, out}, 1, {});
   gpu::Bytes bytes = gpu::encode("f32", normal.values(period));
-  std::vector<Index> positions{0, 1, 511, 512 * 1000 + 17, 512 * 4096 - 1};
+  std::vector<Index> positions{0, 1, 511, 512 * 333 + 17, threads - 1};
   Vec expected;
   for (Index thread : positions) {
     std::uint32_t bits = 0;
@@ -119,6 +119,13 @@ TEST(Limits, Read) {
   EXPECT_TRUE(CaseExport::get()->expect(out, expected, {}, {}, positions));
   CaseExport::get()->measure(4.0 * static_cast<double>(size), 0, "bf16");
 }
+
+TEST(Limits, Read) { read(64, 4096); } // 2 GiB
+
+// As many bytes as the experts of one token of Kimi K3 have, where a kernel's begin and end count: 16 times the MXFP4 codes
+// and scales of two matrices of 3072 x 3584, and of one of 3584 x 3072.
+TEST(Limits, ReadUpAndGateOfOneToken) { read(16, 1428); }
+TEST(Limits, ReadDownOfOneToken) { read(16, 714); }
 
 /// Two warpgroups of a block, one block per multiprocessor: D[64, 256] += A[64, 64] B[256, 64]^T from shared memory.
 TEST(Limits, Bf16) {
