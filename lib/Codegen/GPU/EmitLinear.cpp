@@ -28,7 +28,7 @@ static void storeSum(const GpuBuilder &g, LinearOp op, Value sum, Value input, V
 
 static SkinnyShape skinnyShapeOf(LinearOp op, Phase phase, const GpuTarget &target) {
   return SkinnyShape::choose(getStaticNamedDim(op, "n"), getStaticNamedDim(op, "k"), /*copies=*/1,
-                             phase == Phase::decode, target);
+                             getElementTypeOrSelf(op.getX().getType()), phase == Phase::decode, target);
 }
 
 static void emitGemv(const GpuBuilder &g, LinearOp op, const GpuTarget &target) {
@@ -153,8 +153,9 @@ LogicalResult k3::emitLinear(OpBuilder &b, LinearOp op, KernelConfigAttr config,
     emitDot(g, op);
     return success();
   }
-  if (getAlignedElements(op.getWeight()) < 8)
-    return op.emitOpError("expected a weight whose rows are aligned to 16 bytes");
+  bool xIsBf16 = getElementTypeOrSelf(op.getX().getType()).isBF16();
+  if (getAlignedElements(op.getWeight()) < 8 || (xIsBf16 && getAlignedElements(op.getX()) < 8))
+    return op.emitOpError("expected rows of the weight, and of a bf16 x, that are aligned to 16 bytes");
   emitGemv(g, op, target);
   return success();
 }

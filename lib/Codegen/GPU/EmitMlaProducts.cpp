@@ -238,7 +238,7 @@ static constexpr int64_t prefillTokens = 128;
 
 static SkinnyShape skinnyShapeOf(MlaExpandOp op, Phase phase, const GpuTarget &target) {
   return SkinnyShape::choose(getStaticNamedDim(op, "v"), getStaticNamedDim(op, "l"), getStaticNamedDim(op, "H"),
-                             phase == Phase::decode, target);
+                             getElementTypeOrSelf(op.getX().getType()), phase == Phase::decode, target);
 }
 
 std::optional<GpuLaunch> k3::configureMlaExpand(MlaExpandOp op, Phase phase, const GpuTarget &target) {

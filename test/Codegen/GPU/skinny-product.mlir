@@ -43,6 +43,26 @@ func.func private @residual(%x: tensor<?x33792xf32>, %w: tensor<7168x33792xbf16>
   return %1 : tensor<9x?x7168xf32>
 }
 
+// More than eight rows of a bf16 x are copied to shared memory, of which the last two pieces may still be on their way; the
+// weight stays a matter of registers. There is nothing to round.
+// CONFIG-LABEL: @batch
+// CONFIG: strategy = "gemv", grid = [n / 16], threads = 256, shared_bytes = 32768>
+// CHECK-LABEL: .entry batch(
+// CHECK: griddepcontrol.wait
+// CHECK: mma.sync
+// CHECK: cp.async.cg.shared.global
+// CHECK: cp.async.wait_group 2
+// CHECK: bar.sync
+// CHECK-NOT: cvt.rn.bf16x2.f32
+// CHECK: ld.shared.v4.b32
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK-NOT: .local
+// CHECK: ret;
+func.func private @batch(%x: tensor<?x7168xbf16>, %w: tensor<12288x7168xbf16>, %y: tensor<?x12288xf32>) -> tensor<?x12288xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
+  %0 = k3.linear ins(%x, %w : tensor<?x7168xbf16>, tensor<12288x7168xbf16>) outs(%y : tensor<?x12288xf32>) {bf16_x} -> tensor<?x12288xf32>
+  return %0 : tensor<?x12288xf32>
+}
+
 // f32 weights are not for tensor cores.
 // CONFIG-LABEL: @dot
 // CONFIG: strategy = "dot", grid = [n / 16, T / 256], threads = 256>

@@ -3,31 +3,33 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "lib/Codegen/GPU/Tile/SkinnyProduct.h"
-#include "lib/Codegen/GPU/Tile/Atoms.h"
-#include "lib/Codegen/GPU/Tile/Split.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::k3;
 
 namespace {
-/// Words between two inputs' sums of a tile, so that the lanes of a warp write to different banks.
-constexpr int64_t sumStride = 20;
+/// Groups of a pass where there are more than eight rows of an f32 x.
+constexpr int64_t manyGroups = 4;
 /// Steps whose loads are in flight while as many are multiplied; many inputs need registers for their sums.
 constexpr int64_t stepsAhead = 4, stepsAheadOfMany = 1;
-/// Threads of a multiprocessor at least, which leaves each 128 registers: without a limit ptxas takes more, or fewer and
-/// spills.
+/// Threads of a multiprocessor at least, which leaves each 128 registers: without a limit ptxas takes more, or fewer
+/// and spills.
 constexpr int64_t residentThreads = 512;
 } // namespace
 
-int64_t SkinnyShape::sharedBytes() const { return warps() * manyInputs * sumStride * 4; }
+int64_t SkinnyShape::sharedBytes() const {
+  if (!batch)
+    return SkinnySums{tiles, slices, manyGroups}.sharedBytes();
+  return std::max(SkinnySums{tiles, slices, /*groups=*/1}.sharedBytes(), batch->sharedBytes());
+}
 
-SkinnyShape SkinnyShape::choose(int64_t rows, int64_t depth, int64_t copies, bool fewInputs, const GpuTarget &target) {
+SkinnyShape SkinnyShape::choose(int64_t rows, int64_t depth, int64_t copies, Type inputType, bool fewInputs,
+                                const GpuTarget &target) {
   SkinnyShape shape;
   shape.rows = rows;
   shape.depth = depth;
-  int64_t steps = depth / stepDepth, tiles = llvm::divideCeil(rows, tileRows);
+  int64_t steps = depth / SkinnyOperands::stepDepth, tiles = llvm::divideCeil(rows, SkinnyOperands::tileRows);
   if (fewInputs) {
     // Enough steps per slice to have loads in flight; more slices where there are few rows.
     int64_t most = tiles * copies < target.multiprocessors ? 16 : 8;
@@ -37,6 +39,8 @@ SkinnyShape SkinnyShape::choose(int64_t rows, int64_t depth, int64_t copies, boo
   while (shape.tiles * 2 * shape.slices <= 8 && shape.tiles < tiles &&
          (!fewInputs || tiles * copies / (2 * shape.tiles) >= target.multiprocessors))
     shape.tiles *= 2;
+  if (inputType.isBF16())
+    shape.batch = SmallBatchShape::choose(rows, depth, copies, shape.warps(), shape.tiles, fewInputs, target);
   return shape;
 }
 
@@ -51,11 +55,11 @@ public:
     group = g.div(lane, 4);
     slice = shape.slices == 1 ? g.i32(0) : g.rem(warp, shape.slices);
     tile = shape.slices == 1 ? warp : g.div(warp, shape.slices);
-    Value row = g.add(g.add(firstRow, g.mul(tile, SkinnyShape::tileRows)), group);
+    Value row = g.add(g.add(firstRow, g.mul(tile, SkinnyOperands::tileRows)), group);
     // Rows past the end are read as the last one, and their sums dropped.
     for (int64_t half : {0, 8})
-      weights.push_back(g.advance(operands.weightRow(g.min(g.add(row, half), shape.rows - 1)), g.mul(quad, 8), g.bf16()));
-    int64_t steps = shape.depth / SkinnyShape::stepDepth;
+      weights.push_back(atLane(operands.weightRow(g.min(g.add(row, half), shape.rows - 1)), g.bf16()));
+    int64_t steps = shape.depth / SkinnyOperands::stepDepth;
     stepsPerSlice = steps / shape.slices;
     slicesWithMore = steps % shape.slices;
     first = g.add(g.mul(slice, stepsPerSlice), g.min(slice, slicesWithMore));
@@ -65,88 +69,48 @@ public:
   void emit(Value begin, int64_t groups) {
     inputs.clear();
     for (int64_t i = 0; i < groups; ++i) {
-      Value input = g.min(g.add(g.add(begin, 8 * i), group), g.sub(end, 1));
-      inputs.push_back(g.advance(operands.inputRow(input), g.mul(quad, 8), operands.inputType));
+      Value input = g.min(g.add(g.add(begin, SkinnyOperands::groupInputs * i), group), g.sub(end, 1));
+      inputs.push_back(atLane(operands.inputRow(input), operands.inputType));
     }
-    addSlices(begin, groups, multiply(groups));
+    SkinnySums{shape.tiles, shape.slices, groups}.store(g, operands, tile, slice, begin, end, firstRow, shape.rows,
+                                                        multiply(groups));
   }
 
 private:
   using Values = SmallVector<Value>;
-  /// Registers of weights per step: four of each of two rows.
-  static constexpr int64_t stepWords = 8;
+  static constexpr int64_t stepWords = SkinnyOperands::stepWords;
 
-  Values load(Value step) {
-    Values words;
-    for (Value row : weights) {
-      Value four = g.loadRaw(g.advance(row, g.mul(step, SkinnyShape::stepDepth), g.bf16()), g.vectorOf(4, g.i32()),
-                             /*readOnly=*/true);
-      for (int64_t i = 0; i < 4; ++i)
-        words.push_back(vector::ExtractOp::create(g.b, g.loc, four, ArrayRef<int64_t>{i}));
-    }
-    return words;
-  }
+  Value atLane(Value row, Type type) { return g.advance(row, g.mul(quad, SkinnyOperands::laneDepth), type); }
+
   Values load(Value step, int64_t count) {
     Values words;
-    for (int64_t i = 0; i < count; ++i)
-      words.append(load(g.add(step, i)));
+    for (int64_t i = 0; i < count; ++i) {
+      Values pointers;
+      for (Value row : weights)
+        pointers.push_back(g.advance(row, g.mul(g.add(step, i), SkinnyOperands::stepDepth), g.bf16()));
+      words.append(loadWeightStep(g, pointers));
+    }
     return words;
-  }
-
-  /// Terms of the lane's eight values of one input, each as four pairs.
-  SmallVector<Values> loadInput(Value pointer) {
-    Values values = operands.loadInput(pointer);
-    if (operands.inputType.isBF16())
-      return {values};
-    SmallVector<Values> split(operands.terms);
-    for (int64_t pair = 0; pair < 4; ++pair)
-      for (auto [term, words] : llvm::zip_equal(splitPair(g, values[2 * pair], values[2 * pair + 1], operands.terms), split))
-        words.push_back(term);
-    return split;
   }
 
   /// sums + the products of one step; `words` as `load` gives them.
-  Values multiplyStep(ValueRange words, Value step, ValueRange sums, Value isInside = {}) {
+  Values multiplyOne(ValueRange words, Value step, ValueRange sums, Value isInside = {}) {
     Values next;
-    Value offset = g.mul(step, SkinnyShape::stepDepth);
+    Value offset = g.mul(step, SkinnyOperands::stepDepth), zero = operands.inputType.isBF16() ? g.i32(0) : g.f32(0);
     for (auto [i, input] : llvm::enumerate(inputs)) {
       Value pointer = g.advance(input, offset, operands.inputType);
-      SmallVector<Values> terms;
-      if (!isInside) {
-        terms = loadInput(pointer);
-      } else {
-        int64_t count = operands.inputType.isBF16() ? 1 : operands.terms;
-        Values flat = g.ifThenElse(
-            isInside,
-            [&] {
-              Values all;
-              for (const Values &term : loadInput(pointer))
-                all.append(term);
-              return all;
-            },
-            [&] { return Values(4 * count, g.i32(0)); });
-        for (int64_t term = 0; term < count; ++term)
-          terms.emplace_back(ArrayRef(flat).slice(4 * term, 4));
-      }
-      // Tensor cores cut sums instead of rounding them: where inputs are not rounded, sums of one step are
-      // short, and f32 additions join them.
-      bool isExact = operands.terms > 1;
-      Values own = isExact ? Values(4, g.f32(0)) : Values(sums.slice(4 * i, 4));
-      // Small terms first.
-      for (const Values &term : llvm::reverse(terms))
-        for (int64_t half : {0, 2}) {
-          Values a = {words[half], words[4 + half], words[half + 1], words[4 + half + 1]};
-          own = k3::multiplyStep(g, a, {term[half], term[half + 1]}, own);
-        }
-      for (int64_t j = 0; j < 4; ++j)
-        next.push_back(isExact ? g.add(sums[4 * i + j], own[j]) : own[j]);
+      auto load = [&] { return operands.loadInput(pointer); };
+      auto getZeros = [&] { return Values(operands.inputType.isBF16() ? 4 : 8, zero); };
+      Values values = isInside ? g.ifThenElse(isInside, load, getZeros) : load();
+      next.append(multiplyStep(g, operands, words, splitInput(g, operands, values), sums.slice(4 * i, 4)));
     }
     return next;
   }
+
   Values multiplySteps(ValueRange words, Value step, ValueRange sums) {
     Values next(sums);
     for (int64_t i = 0; i < static_cast<int64_t>(words.size()) / stepWords; ++i)
-      next = multiplyStep(words.slice(i * stepWords, stepWords), g.add(step, i), next);
+      next = multiplyOne(words.slice(i * stepWords, stepWords), g.add(step, i), next);
     return next;
   }
 
@@ -180,47 +144,21 @@ private:
           g.lt(slice, slicesWithMore),
           [&] {
             Value step = g.add(first, stepsPerSlice);
-            return multiplySteps(load(step), step, sums);
+            return multiplySteps(load(step, 1), step, sums);
           },
           [&] { return sums; });
-    if (int64_t rest = shape.depth % SkinnyShape::stepDepth)
-      sums = g.ifThenElse(
-          g.eq(slice, shape.slices - 1), [&] { return multiplyRest(rest, sums); }, [&] { return sums; });
+    if (int64_t rest = shape.depth % SkinnyOperands::stepDepth)
+      sums =
+          g.ifThenElse(g.eq(slice, shape.slices - 1), [&] { return multiplyRest(rest, sums); }, [&] { return sums; });
     return sums;
   }
 
   /// The last step, of which only some lanes have values.
   Values multiplyRest(int64_t rest, const Values &sums) {
-    Value step = g.i32(shape.depth / SkinnyShape::stepDepth), isInside = g.lt(quad, rest / 8);
-    Values words = g.ifThenElse(
-        isInside, [&] { return load(step); }, [&] { return Values(stepWords, g.i32(0)); });
-    return multiplyStep(words, step, sums, isInside);
-  }
-
-  /// Adds the slices' sums and stores them.
-  void addSlices(Value begin, int64_t groups, ArrayRef<Value> sums) {
-    int64_t tileWords = groups * 8 * sumStride;
-    Value own = g.mul(g.warpId(), tileWords);
-    auto word = [&](Value number) { return g.advance(g.shared(int64_t(0)), number, g.f32()); };
-    for (int64_t i = 0; i < groups; ++i)
-      for (int64_t j = 0; j < 4; ++j) {
-        Value input = g.add(g.mul(quad, 2), 8 * i + j % 2), row = g.add(group, j / 2 * 8);
-        g.storeRaw(sums[4 * i + j], word(g.add(own, g.add(g.mul(input, sumStride), row))));
-      }
-    g.barrier();
-    g.forThreads(shape.tiles * groups * 8 * SkinnyShape::tileRows, [&](Value number) {
-      Value row = g.rem(number, SkinnyShape::tileRows), rest = g.div(number, SkinnyShape::tileRows);
-      Value input = g.rem(rest, groups * 8), tileOfSum = g.div(rest, groups * 8);
-      Value at = g.add(g.mul(tileOfSum, shape.slices * tileWords), g.add(g.mul(input, sumStride), row));
-      Value outRow = g.add(firstRow, g.add(g.mul(tileOfSum, SkinnyShape::tileRows), row));
-      Value outInput = g.add(begin, input);
-      g.ifThen(g.logicalAnd(g.lt(outRow, shape.rows), g.lt(outInput, end)), [&] {
-        Value sum = g.loadRaw(word(at), g.f32());
-        for (int64_t s = 1; s < shape.slices; ++s)
-          sum = g.add(sum, g.loadRaw(word(g.add(at, s * tileWords)), g.f32()));
-        operands.store(outInput, outRow, sum);
-      });
-    });
+    Value step = g.i32(shape.depth / SkinnyOperands::stepDepth),
+          isInside = g.lt(quad, rest / SkinnyOperands::laneDepth);
+    Values words = g.ifThenElse(isInside, [&] { return load(step, 1); }, [&] { return Values(stepWords, g.i32(0)); });
+    return multiplyOne(words, step, sums, isInside);
   }
 
   const GpuBuilder &g;
@@ -236,15 +174,17 @@ private:
 
 void k3::emitSkinnyProduct(const GpuBuilder &g, const SkinnyShape &shape, const SkinnyOperands &operands, Value begin,
                            Value end, Value firstRow) {
-  // bf16 inputs need no work between load and product: more of them are in flight, and registers for them.
-  int64_t resident = operands.inputType.isBF16() ? residentThreads / 2 : residentThreads;
-  g.setMinBlocks(std::max<int64_t>(resident / g.threads(), 1));
-  Emitter emitter(g, shape, operands, end, firstRow);
+  g.setMinBlocks(std::max<int64_t>(residentThreads / g.threads(), 1));
+  constexpr int64_t few = SkinnyOperands::groupInputs;
   Value count = g.sub(end, begin);
-  g.ifThen(g.logicalAnd(g.gt(count, 0), g.le(count, 8)), [&] { emitter.emit(begin, 1); });
-  g.ifThen(g.gt(count, 8), [&] {
-    g.loop(begin, end, g.i32(SkinnyShape::manyInputs), [&](Value start) {
-      emitter.emit(start, SkinnyShape::manyInputs / 8);
+  g.ifThen(g.logicalAnd(g.gt(count, 0), g.le(count, few)),
+           [&] { Emitter(g, shape, operands, end, firstRow).emit(begin, 1); });
+  g.ifThen(g.gt(count, few), [&] {
+    if (shape.batch)
+      return emitSmallBatch(g, *shape.batch, operands, begin, end, firstRow, shape.tiles);
+    Emitter emitter(g, shape, operands, end, firstRow);
+    g.loop(begin, end, g.i32(manyGroups * few), [&](Value start) {
+      emitter.emit(start, manyGroups);
       g.barrier(); // before the next sums
     });
   });
