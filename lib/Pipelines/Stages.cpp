@@ -67,7 +67,7 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
     manager.addNestedPass<func::FuncOp>(createAddSampling());
   }
   if (options.bf16Products)
-    manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode && !options.gpu}));
+    manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode}));
   if (options.bf16Products && options.gpu)
     manager.addNestedPass<func::FuncOp>(createNarrowActivations());
   addVerifier(manager, Stage::Chunk);

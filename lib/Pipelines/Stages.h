@@ -18,7 +18,7 @@ struct StageOptions : PassPipelineOptions<StageOptions> {
                             llvm::cl::init(0)};
   Option<bool> bf16Products{*this, "bf16-products", llvm::cl::desc("round the inputs of prefill's products to bf16"),
                             llvm::cl::init(false)};
-  Option<bool> bf16Decode{*this, "bf16-decode", llvm::cl::desc("with bf16-products: in decode on a CPU as well"),
+  Option<bool> bf16Decode{*this, "bf16-decode", llvm::cl::desc("with bf16-products: in decode as well"),
                           llvm::cl::init(false)};
   Option<bool> exactDecode{*this, "exact-decode",
                            llvm::cl::desc("decode takes any rows and gives bits that do not depend on what shares a step"),

@@ -39,7 +39,7 @@ static bool collectRounded(Value value, SmallVectorImpl<Value> &reshapes) {
 /// The first destination of an op that computes in f32 and rounds what it stores, whatever its type; null otherwise.
 static OpOperand *getRoundingDestination(Operation *op) {
   if (!isa<RmsNormOp, GluOp, SigmoidGateOp, LinearOp, MxContractOp, MoeGroupedContractOp, MoeCombineOp, AttnResMixOp,
-           KdaGatedNormOp, MlaExpandOp>(op))
+           KdaGatedNormOp, KdaDecodeStepOp, MlaExpandOp>(op))
     return nullptr;
   if (cast<StructuredOpInterface>(op).readsInit(0))
     return nullptr;

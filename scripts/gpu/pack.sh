@@ -59,6 +59,7 @@ for model in k3-nano kimi-linear-nano; do
   compile $model-bf16x2 "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16x2 --cache-dtype=bf16
   compile $model-bf16 "$models/$model" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16 --cache-dtype=bf16
 done
+compile k3-nano-bf16-all "$models/k3-nano" --target=$cpu,nvidia-sm90a --weights=reference --products=bf16-all --cache-dtype=bf16
 compile cpu-only "$models/kimi-linear-nano" --target=$cpu --weights=reference
 # Most of it are f32 values: that is what lc and lp are for.
 tar -C "$folder" -c . | xz --lzma2=preset=9,lc=0,lp=2 >"$folder.tar.xz"

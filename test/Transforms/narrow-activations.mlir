@@ -57,3 +57,28 @@ func.func @other_destinations(%x: tensor<?x8xbf16>, %y: tensor<?x8xf32>, %w: ten
   %3 = k3.linear ins(%1, %w : tensor<?x8xf32>, tensor<8x8xbf16>) outs(%b : tensor<?x8xf32>) {bf16_x} -> tensor<?x8xf32>
   return %2, %3 : tensor<?x8xf32>, tensor<?x8xf32>
 }
+
+// A decoding KDA layer, of which only the output is read by products.
+// CHECK-LABEL: func.func @decode_step
+// CHECK: k3.kda.decode_step {{.*}}-> tensor<?x4x16xbf16>, tensor<?x4x16x8xf32>,
+// CHECK: k3.linear ins(%{{.*}}, %{{.*}} : tensor<?x64xbf16>, tensor<8x64xbf16>)
+func.func @decode_step(%q: tensor<?x32xf32>, %v: tensor<?x64xf32>, %z: tensor<?x4x8xf32>, %beta: tensor<?x4xf32>,
+                       %gate: tensor<?x4x16xf32>, %qw: tensor<32x4xbf16>, %vw: tensor<64x4xbf16>, %dt_bias: tensor<4x8xf32>,
+                       %nw: tensor<16xbf16>, %slots: tensor<?xi32>, %a_log: tensor<4xf32>, %w: tensor<8x64xbf16>,
+                       %state: tensor<?x4x16x8xf32>, %cq: tensor<?x3x32xbf16>, %ck: tensor<?x3x32xbf16>,
+                       %cv: tensor<?x3x64xbf16>, %t: index)
+    -> (tensor<?x8xf32>, tensor<?x4x16x8xf32>) {
+  %out = tensor.empty(%t) : tensor<?x4x16xf32>
+  %0:5 = k3.kda.decode_step ins(%q, %q, %v, %z, %beta, %gate, %qw, %qw, %vw, %dt_bias, %nw, %slots
+      : tensor<?x32xf32>, tensor<?x32xf32>, tensor<?x64xf32>, tensor<?x4x8xf32>, tensor<?x4xf32>, tensor<?x4x16xf32>,
+        tensor<32x4xbf16>, tensor<32x4xbf16>, tensor<64x4xbf16>, tensor<4x8xf32>, tensor<16xbf16>, tensor<?xi32>)
+      a_log(%a_log : tensor<4xf32>)
+      outs(%out, %state, %cq, %ck, %cv
+        : tensor<?x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xbf16>, tensor<?x3x32xbf16>, tensor<?x3x64xbf16>)
+      {kind = #k3.gate_kind<softplus>, scale = 0.25 : f64, l2norm = true, delta = true, eps = 1.0e-05 : f64}
+      -> tensor<?x4x16xf32>, tensor<?x4x16x8xf32>, tensor<?x3x32xbf16>, tensor<?x3x32xbf16>, tensor<?x3x64xbf16>
+  %rows = tensor.collapse_shape %0#0 [[0], [1, 2]] : tensor<?x4x16xf32> into tensor<?x64xf32>
+  %y = tensor.empty(%t) : tensor<?x8xf32>
+  %1 = k3.linear ins(%rows, %w : tensor<?x64xf32>, tensor<8x64xbf16>) outs(%y : tensor<?x8xf32>) {bf16_x} -> tensor<?x8xf32>
+  return %1, %0#1 : tensor<?x8xf32>, tensor<?x4x16x8xf32>
+}

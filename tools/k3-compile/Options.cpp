@@ -60,7 +60,7 @@ several), tiktoken.model and tokenizer_config.json, as published.
                          f32 below 4 GiB of weights, else the model's)
   --products=TYPE        f32 (default), or bf16: inputs of bf16 products are rounded to bf16 in prefill, which
                          doubles its speed on CPUs with AVX512-BF16; routers and decoding stay f32.
-                         bf16-all: in decoding on a CPU as well, for many sequences at a time.
+                         bf16-all: in decoding as well, for many sequences at a time.
                          bf16x2: on a GPU inputs are sums of two bf16 (16 bits, two thirds of the work of
                          f32); on a CPU as f32
   --deterministic        decode code for k3-run --deterministic: the same bits whatever shares a step
