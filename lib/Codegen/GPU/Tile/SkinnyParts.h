@@ -16,9 +16,19 @@
 
 namespace mlir::k3 {
 
+/// How the warps of a block share rows of the weight and k: a warp for each slice of k and each tile of rows.
+struct SkinnyCut {
+  int64_t rows = 0, depth = 0;
+  int64_t slices = 1, tiles = 1;
+
+  static constexpr int64_t tileRows = 16;
+  int64_t warps() const { return slices * tiles; }
+  int64_t rowsPerBlock() const { return tiles * tileRows; }
+};
+
 /// Where operands are; pointers are ptr<1>.
 struct SkinnyOperands {
-  static constexpr int64_t tileRows = 16, groupInputs = 8, stepDepth = 32;
+  static constexpr int64_t tileRows = SkinnyCut::tileRows, groupInputs = 8, stepDepth = 32;
   /// k that a lane has of a step, in a tile's row as in a group's.
   static constexpr int64_t laneDepth = 8;
   /// Registers of weights per step: four of each of two rows.

@@ -15,17 +15,12 @@
 
 namespace mlir::k3 {
 
-/// How the warps of a block share rows and k.
-struct SkinnyShape {
-  int64_t rows = 0, depth = 0;
-  /// Slices of k; groups of 16 rows; a warp for each of both.
-  int64_t slices = 1, tiles = 1;
+/// The cut for up to eight rows of x, or for any number of an f32 x.
+struct SkinnyShape : SkinnyCut {
   /// With more than eight rows of a bf16 x.
   std::optional<SmallBatchShape> batch;
 
-  int64_t warps() const { return slices * tiles; }
   int64_t threads() const { return 32 * warps(); }
-  int64_t rowsPerBlock() const { return tiles * SkinnyOperands::tileRows; }
   int64_t sharedBytes() const;
 
   /// `copies` such products run side by side. `fewInputs`: at most some tens, so that the multiprocessors must be

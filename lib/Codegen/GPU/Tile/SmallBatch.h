@@ -15,18 +15,14 @@
 
 namespace mlir::k3 {
 
-/// How the warps of a block share rows of the weight and k.
-struct SmallBatchShape {
-  int64_t rows = 0, depth = 0;
-  /// Slices of k; tiles of 16 rows; a warp for each of both.
-  int64_t slices = 1, tiles = 1;
+/// The cut for such a batch.
+struct SmallBatchShape : SkinnyCut {
   /// Groups of eight rows of x in a pass, at most. A power of two.
   int64_t groups = 2;
 
   /// Of blocks with `warps` warps, which have `leastTiles` tiles at least: as many tiles as leave enough blocks.
   static SmallBatchShape choose(int64_t rows, int64_t depth, int64_t copies, int64_t warps, int64_t leastTiles,
                                 bool fewInputs, const GpuTarget &target);
-  int64_t rowsPerBlock() const { return tiles * SkinnyOperands::tileRows; }
   int64_t sharedBytes() const;
 
 private:
