@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the rules of the source tree that a compiler does not: every pass has a test named after it, every structured op
-has dialect tests, a decomposition or an emitter, and a reference, every source file has its banner. Prints one line per
-breach; exit code 1 if there is one."""
+has dialect tests, a decomposition or an emitter, and a reference, every GPU emitter has a test of its NVVM and PTX, every
+source file has its banner. Prints one line per breach; exit code 1 if there is one."""
 import pathlib
 import re
 import subprocess
@@ -29,6 +29,8 @@ tests = [f for f in files if f.is_relative_to(root / "test") and f.suffix in (".
 test_names = {f.stem for f in tests}
 test_text = "\n".join(text(f) for f in tests)
 reference_text = "\n".join(text(f) for f in files if f.is_relative_to(root / "lib/Reference"))
+gpu_text = "\n".join(text(f) for f in tests if f.parent.match("Codegen/GPU") and "// NVVM-LABEL:" in text(f) and ".entry" in text(f))
+emitters = re.findall(r"emitterOf<(\w+),", text(root / "lib/Codegen/GPU/Emitters.cpp"))
 invalid_text = "\n".join(text(f) for f in tests if "invalid" in f.name)
 
 for f in files:
@@ -44,6 +46,9 @@ for f in files:
                 breach(f, f"op 'k3.{mnemonic}' has no negative test")
             if f"k3.{mnemonic}" not in reference_text and mnemonic.split(".")[-1] not in reference_text:
                 breach(f, f"op 'k3.{mnemonic}' is not named by any function of lib/Reference")
+        for op, mnemonic in re.findall(r'def K3_(\w+) : K3_StructuredOp<"([\w.]+)"', text(f)):
+            if op in emitters and f"k3.{mnemonic} " not in gpu_text:
+                breach(f, f"the GPU emitter of 'k3.{mnemonic}' has no test of its NVVM and PTX")
 
 print("\n".join(breaches) if breaches else f"{len(files)} files, no breach")
 sys.exit(1 if breaches else 0)

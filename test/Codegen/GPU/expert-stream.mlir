@@ -1,6 +1,8 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu | FileCheck %s --check-prefix=CONFIG
-// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o /dev/null | FileCheck %s
-// RUN: %if ptxas %{ k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx=assemble -o /dev/null | FileCheck %s --check-prefix=ASM %}
+// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu -o %t.kernels.mlir
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s --implicit-check-not=.local
+// RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-gpu-print-ptx=assemble -o /dev/null | FileCheck %s --check-prefix=ASM %}
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 
@@ -20,8 +22,12 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-DAG: ex2.approx
 // CHECK-DAG: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
-// CHECK-NOT: .local
 // ASM: // gated: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @gated(
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
+// NVVM-DAG: nvvm.vote.sync  ballot
 func.func private @gated(%x: tensor<?x3584xf32>, %o: tensor<897xi32>, %p: tensor<?x16xi32>, %w: tensor<896x3072x1792xi8> {k3.expert_group},
     %s: tensor<896x3072x112xi8> {k3.expert_group}, %u: tensor<896x3072x1792xi8> {k3.expert_group}, %us: tensor<896x3072x112xi8> {k3.expert_group},
     %y: tensor<?x16x3072xf32>) -> tensor<?x16x3072xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
@@ -38,8 +44,11 @@ func.func private @gated(%x: tensor<?x3584xf32>, %o: tensor<897xi32>, %p: tensor
 // CHECK: griddepcontrol.wait
 // CHECK-DAG: ld.shared.v4.b32
 // CHECK-DAG: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
-// CHECK-NOT: .local
 // ASM: // floats: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @floats(
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 func.func private @floats(%x: tensor<?x8x1024xbf16>, %o: tensor<257xi32>, %p: tensor<?x8xi32>, %w: tensor<256x2304x1024xbf16> {k3.expert_group},
     %y: tensor<?x8x2304xf32>) -> tensor<?x8x2304xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.latent_moe.grouped_contract ins(%x, %o, %p, %w : tensor<?x8x1024xbf16>, tensor<257xi32>, tensor<?x8xi32>, tensor<256x2304x1024xbf16>)
@@ -52,8 +61,12 @@ func.func private @floats(%x: tensor<?x8x1024xbf16>, %o: tensor<257xi32>, %p: te
 // CONFIG: strategy = "stream"
 // CHECK-LABEL: .entry matrix(
 // CHECK: griddepcontrol.wait
+// CHECK-DAG: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
 // CHECK-DAG: mma.sync
 // ASM: // matrix: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @matrix(
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
 func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s: tensor<12288x224xi8>, %y: tensor<?x12288xf32>) -> tensor<?x12288xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.mx.contract ins(%x, %w, %s : tensor<?x7168xf32>, tensor<12288x3584xi8>, tensor<12288x224xi8>) outs(%y : tensor<?x12288xf32>)
@@ -69,6 +82,9 @@ func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s:
 // CHECK-DAG: ld.global.b8
 // CHECK-DAG: mma.sync
 // ASM: // narrow: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @narrow(
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: llvm.load {{.*}}!llvm.ptr<1> -> i8
 func.func private @narrow(%x: tensor<?x96xf32>, %o: tensor<5xi32>, %p: tensor<?x2xi32>, %w: tensor<4x16x48xi8> {k3.expert_group},
     %s: tensor<4x16x3xi8> {k3.expert_group}, %u: tensor<4x16x48xi8> {k3.expert_group}, %us: tensor<4x16x3xi8> {k3.expert_group},
     %y: tensor<?x2x16xf32>) -> tensor<?x2x16xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {

@@ -1,6 +1,8 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu | FileCheck %s --check-prefix=CONFIG
-// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o /dev/null | FileCheck %s
-// RUN: %if ptxas %{ k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx=assemble -o /dev/null | FileCheck %s --check-prefix=ASM %}
+// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu -o %t.kernels.mlir
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s --implicit-check-not=.local
+// RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-gpu-print-ptx=assemble -o /dev/null | FileCheck %s --check-prefix=ASM %}
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 
@@ -22,8 +24,14 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK-DAG: fence.proxy.async.shared::cta
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, {%r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}, %r{{[0-9]+}}}, %rd
-// CHECK-NOT: .local
 // ASM: // gated: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @gated(
+// NVVM-DAG: nvvm.setmaxregister  increase 200
+// NVVM-DAG: nvvm.setmaxregister  decrease 104
+// NVVM-DAG: nvvm.cp.async.shared.global {{.*}}, 16, cache =  cg
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.fence.proxy
 func.func private @gated(%x: tensor<?x3584xbf16>, %o: tensor<897xi32>, %p: tensor<?x16xi32>, %w: tensor<896x3072x1792xi8> {k3.expert_group},
     %s: tensor<896x3072x112xi8> {k3.expert_group}, %u: tensor<896x3072x1792xi8> {k3.expert_group}, %us: tensor<896x3072x112xi8> {k3.expert_group},
     %y: tensor<?x16x3072xf32>) -> tensor<?x16x3072xf32> attributes {k3.kernel} {
@@ -40,8 +48,11 @@ func.func private @gated(%x: tensor<?x3584xbf16>, %o: tensor<897xi32>, %p: tenso
 // CHECK: griddepcontrol.wait
 // CHECK-DAG: cvt.rn.bf16x2.f32
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}}, %rd{{[0-9]+}}, %rd{{[0-9]+}}, 1, 1, 1, 0, 0;
-// CHECK-NOT: .local
 // ASM: // floats: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @floats(
+// NVVM-DAG: nvvm.convert.f32x2.to.bf16x2
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 func.func private @floats(%x: tensor<?x2304xf32>, %o: tensor<257xi32>, %p: tensor<?x8xi32>, %w: tensor<256x1024x2304xbf16> {k3.expert_group},
     %u: tensor<256x1024x2304xbf16> {k3.expert_group}, %y: tensor<?x8x1024xf32>) -> tensor<?x8x1024xf32> attributes {k3.kernel} {
   %0 = k3.latent_moe.grouped_contract ins(%x, %o, %p, %w : tensor<?x2304xf32>, tensor<257xi32>, tensor<?x8xi32>, tensor<256x1024x2304xbf16>)
@@ -60,8 +71,11 @@ func.func private @floats(%x: tensor<?x2304xf32>, %o: tensor<257xi32>, %p: tenso
 // CHECK: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
 // CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK: wgmma.wait_group.sync.aligned 0
-// CHECK-NOT: .local
 // ASM: // matrix: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @matrix(
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.convert.f32x2.to.bf16x2
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 func.func private @matrix(%x: tensor<?x7168xf32>, %w: tensor<12288x3584xi8>, %s: tensor<12288x224xi8>, %y: tensor<?x12288xf32>) -> tensor<?x12288xf32>
     attributes {k3.kernel} {
   %0 = k3.mx.contract ins(%x, %w, %s : tensor<?x7168xf32>, tensor<12288x3584xi8>, tensor<12288x224xi8>) outs(%y : tensor<?x12288xf32>)

@@ -1,6 +1,8 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu | FileCheck %s --check-prefix=CONFIG
-// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o /dev/null | FileCheck %s
-// RUN: %if ptxas %{ k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx=assemble -o /dev/null | FileCheck %s --check-prefix=ASM %}
+// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu -o %t.kernels.mlir
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s --implicit-check-not=.local
+// RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-gpu-print-ptx=assemble -o /dev/null | FileCheck %s --check-prefix=ASM %}
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 
@@ -20,9 +22,15 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: cp.async.bulk.tensor.2d.global.shared::cta
 // CHECK: setmaxnreg.dec.sync.aligned.u32 40
 // CHECK-COUNT-2: cp.async.bulk.tensor.2d.shared::cluster.global
-// CHECK-NOT: .local
 // CHECK: ret;
 // ASM: // tiles: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @tiles(
+// NVVM-SAME: nvvm.grid_constant
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.shared.cluster.global 
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.global.shared.cta 
+// NVVM-DAG: nvvm.setmaxregister  increase 232
+// NVVM-DAG: nvvm.setmaxregister  decrease 40
 func.func private @tiles(%x: tensor<?x7168xbf16>, %w: tensor<4096x7168xbf16>, %y: tensor<?x4096xf32>) -> tensor<?x4096xf32> attributes {k3.kernel} {
   %0 = k3.linear ins(%x, %w : tensor<?x7168xbf16>, tensor<4096x7168xbf16>) outs(%y : tensor<?x4096xf32>) {bf16_x} -> tensor<?x4096xf32>
   return %0 : tensor<?x4096xf32>
@@ -39,9 +47,14 @@ func.func private @tiles(%x: tensor<?x7168xbf16>, %w: tensor<4096x7168xbf16>, %y
 // CHECK: ld.global.v4.b32
 // CHECK: st.global.v4.b32
 // CHECK-COUNT-3: cp.async.bulk.tensor.2d.shared::cluster.global
-// CHECK-NOT: .local
 // CHECK: ret;
 // ASM: // rounded: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @rounded(
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.convert.f32x2.to.bf16x2
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.shared.cluster.global 
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// NVVM-DAG: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 func.func private @rounded(%x: tensor<?x2304xf32>, %w: tensor<576x2304xbf16>, %y: tensor<?x576xf32>) -> tensor<?x576xf32> attributes {k3.kernel} {
   %0 = k3.linear ins(%x, %w : tensor<?x2304xf32>, tensor<576x2304xbf16>) outs(%y : tensor<?x576xf32>) {accumulate, bf16_x} -> tensor<?x576xf32>
   return %0 : tensor<?x576xf32>
@@ -55,9 +68,12 @@ func.func private @rounded(%x: tensor<?x2304xf32>, %w: tensor<576x2304xbf16>, %y
 // CHECK: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, 0, 1, 1, 0;
 // CHECK-COUNT-11: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {{.*}}, 1, 1, 1, 0;
 // CHECK-NOT: wgmma.mma_async
-// CHECK-NOT: .local
 // CHECK: ret;
 // ASM: // exact: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @exact(
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.shared.cluster.global 
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.global.shared.cta 
 func.func private @exact(%x: tensor<?x7168xf32>, %w: tensor<896x7168xbf16>, %y: tensor<?x896xf32>) -> tensor<?x896xf32> attributes {k3.kernel} {
   %0 = k3.linear ins(%x, %w : tensor<?x7168xf32>, tensor<896x7168xbf16>) outs(%y : tensor<?x896xf32>) -> tensor<?x896xf32>
   return %0 : tensor<?x896xf32>
@@ -75,6 +91,11 @@ func.func private @exact(%x: tensor<?x7168xf32>, %w: tensor<896x7168xbf16>, %y: 
 // CHECK: cp.async.bulk.tensor.2d.shared::cluster.global
 // CHECK: ret;
 // ASM: // heads: {{[0-9]+}} registers, 0 bytes spilled, 0 bytes of stack
+// NVVM-LABEL: llvm.func @heads(
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.stmatrix
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, box[%{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}]
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.global.shared.cta 
 func.func private @heads(%x: tensor<?x32x128xbf16>, %w: tensor<2304x4096xbf16>, %y: tensor<?x2304xbf16>) -> tensor<?x2304xbf16> attributes {k3.kernel} {
   %rows = tensor.collapse_shape %x [[0], [1, 2]] : tensor<?x32x128xbf16> into tensor<?x4096xbf16>
   %0 = k3.linear ins(%rows, %w : tensor<?x4096xbf16>, tensor<2304x4096xbf16>) outs(%y : tensor<?x2304xbf16>) {bf16_x} -> tensor<?x2304xbf16>

@@ -1,5 +1,6 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu | FileCheck %s --check-prefix=CONFIG
-// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o %t.mlir | FileCheck %s
+// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o %t.mlir | FileCheck %s --implicit-check-not=.local
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.mlir
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
 
@@ -22,8 +23,16 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK: bar.sync
 // CHECK-COUNT-4: st.global.v4.b32
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @bounded(
+// NVVM-SAME: nvvm.maxntid = array<i32: 512>, nvvm.minctasm = 2
+// NVVM-DAG: llvm.load {{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xi32>
+// NVVM-DAG: nvvm.cp.async.shared.global {{.*}}, 16, cache =  cg
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: nvvm.stmatrix {{.*}}layout = #nvvm.mma_layout<col>
+// NVVM-DAG: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 func.func private @bounded(%q: tensor<?x96x128xbf16>, %k: tensor<?x96x128xbf16>, %v: tensor<?x96x128xbf16>, %g: tensor<?x96x128xbf16>, %beta: tensor<?x96xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<96x128xf32>, %rate: tensor<96xf32>,
     %qg: tensor<?x96x64x128xbf16>, %w: tensor<?x96x64x128xbf16>, %u: tensor<?x96x64x128xbf16>, %kd: tensor<?x96x64x128xbf16>, %aqk: tensor<?x96x64x64xbf16>, %gl: tensor<?x96x128xf32>)
     -> (tensor<?x96x64x128xbf16>, tensor<?x96x64x128xbf16>, tensor<?x96x64x128xbf16>, tensor<?x96x64x128xbf16>, tensor<?x96x64x64xbf16>, tensor<?x96x128xf32>) attributes {k3.kernel} {
@@ -41,8 +50,12 @@ func.func private @bounded(%q: tensor<?x96x128xbf16>, %k: tensor<?x96x128xbf16>,
 // CHECK: griddepcontrol.wait
 // CHECK: lg2.approx.ftz.f32
 // CHECK-COUNT-13: bar.sync
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @unbounded(
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 func.func private @unbounded(%q: tensor<?x32x128xf32>, %k: tensor<?x32x128xf32>, %v: tensor<?x32x128xf32>, %g: tensor<?x32x128xf32>, %beta: tensor<?x32xf32>, %chunks: tensor<?x2xi32>, %bias: tensor<32x128xf32>, %rate: tensor<32xf32>,
     %qg: tensor<?x32x64x128xbf16>, %w: tensor<?x32x64x128xbf16>, %u: tensor<?x32x64x128xbf16>, %kd: tensor<?x32x64x128xbf16>, %aqk: tensor<?x32x64x64xbf16>, %gl: tensor<?x32x128xf32>)
     -> (tensor<?x32x64x128xbf16>, tensor<?x32x64x128xbf16>, tensor<?x32x64x128xbf16>, tensor<?x32x64x128xbf16>, tensor<?x32x64x64xbf16>, tensor<?x32x128xf32>) attributes {k3.kernel} {
@@ -60,6 +73,11 @@ func.func private @unbounded(%q: tensor<?x32x128xf32>, %k: tensor<?x32x128xf32>,
 // CHECK: griddepcontrol.wait
 // CHECK-NOT: lg2.approx
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @given(
+// NVVM-DAG: nvvm.cp.async.shared.global {{.*}}, 16, cache =  cg
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 func.func private @given(%q: tensor<?x4x64xbf16>, %k: tensor<?x4x64xbf16>, %v: tensor<?x4x128xbf16>, %g: tensor<?x4x64xf32>, %beta: tensor<?x4xf32>, %chunks: tensor<?x2xi32>, %qg: tensor<?x4x64x64xbf16>, %w: tensor<?x4x64x64xbf16>, %u: tensor<?x4x64x128xbf16>, %kd: tensor<?x4x64x64xbf16>, %aqk: tensor<?x4x64x64xbf16>, %gl: tensor<?x4x64xf32>)
     -> (tensor<?x4x64x64xbf16>, tensor<?x4x64x64xbf16>, tensor<?x4x64x128xbf16>, tensor<?x4x64x64xbf16>, tensor<?x4x64x64xbf16>, tensor<?x4x64xf32>) attributes {k3.kernel} {
   %r:6 = k3.kda.chunk_prepare ins(%q, %k, %v, %g, %beta, %chunks : tensor<?x4x64xbf16>, tensor<?x4x64xbf16>, tensor<?x4x128xbf16>, tensor<?x4x64xf32>, tensor<?x4xf32>, tensor<?x2xi32>)
@@ -83,8 +101,14 @@ func.func private @given(%q: tensor<?x4x64xbf16>, %k: tensor<?x4x64xbf16>, %v: t
 // CHECK-DAG: stmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-COUNT-8: cp.async.bulk.tensor.2d.shared::cluster.global
 // CHECK-NOT: fence.proxy.async
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @scan(
+// NVVM-SAME: nvvm.grid_constant
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.shared.cluster.global 
+// NVVM-DAG: nvvm.stmatrix
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>, num = 4
 func.func private @scan(%qg: tensor<?x96x64x128xbf16>, %w: tensor<?x96x64x128xbf16>, %u: tensor<?x96x64x128xbf16>, %kd: tensor<?x96x64x128xbf16>, %aqk: tensor<?x96x64x64xbf16>, %gl: tensor<?x96x128xf32>, %chunks: tensor<?x2xi32>, %cu: tensor<?xi32>, %slots: tensor<?xi32>, %o: tensor<?x96x128xbf16>, %s: tensor<?x96x128x128xf32>)
     -> (tensor<?x96x128xbf16>, tensor<?x96x128x128xf32>) attributes {k3.kernel} {
   %r:2 = k3.kda.chunk_scan ins(%qg, %w, %u, %kd, %aqk, %gl, %chunks, %cu, %slots : tensor<?x96x64x128xbf16>, tensor<?x96x64x128xbf16>, tensor<?x96x64x128xbf16>, tensor<?x96x64x128xbf16>, tensor<?x96x64x64xbf16>, tensor<?x96x128xf32>, tensor<?x2xi32>, tensor<?xi32>, tensor<?xi32>)
@@ -100,6 +124,9 @@ func.func private @scan(%qg: tensor<?x96x64x128xbf16>, %w: tensor<?x96x64x128xbf
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n64k16
 // CHECK-DAG: st.shared.b32
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @scan_to_f32(
+// NVVM-DAG: llvm.inline_asm {{.*}} "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
+// NVVM-DAG: nvvm.cp.async.bulk.tensor.shared.cluster.global 
 func.func private @scan_to_f32(%qg: tensor<?x4x64x64xbf16>, %w: tensor<?x4x64x64xbf16>, %u: tensor<?x4x64x192xbf16>, %kd: tensor<?x4x64x64xbf16>, %aqk: tensor<?x4x64x64xbf16>, %gl: tensor<?x4x64xf32>, %chunks: tensor<?x2xi32>, %cu: tensor<?xi32>, %slots: tensor<?xi32>, %o: tensor<?x4x192xf32>, %s: tensor<?x4x192x64xf32>)
     -> (tensor<?x4x192xf32>, tensor<?x4x192x64xf32>) attributes {k3.kernel} {
   %r:2 = k3.kda.chunk_scan ins(%qg, %w, %u, %kd, %aqk, %gl, %chunks, %cu, %slots : tensor<?x4x64x64xbf16>, tensor<?x4x64x64xbf16>, tensor<?x4x64x192xbf16>, tensor<?x4x64x64xbf16>, tensor<?x4x64x64xbf16>, tensor<?x4x64xf32>, tensor<?x2xi32>, tensor<?xi32>, tensor<?xi32>)

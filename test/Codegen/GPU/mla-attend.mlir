@@ -1,5 +1,6 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu | FileCheck %s --check-prefix=CONFIG
-// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o %t.mlir | FileCheck %s
+// RUN: k3-opt %s --k3-configure-pipeline=gpu --k3-kernels-pipeline=gpu --k3-gpu-print-ptx -o %t.mlir | FileCheck %s --implicit-check-not=.local
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.mlir
 // RUN: %if ptxas %{ k3-opt %t.mlir --k3-binaries-pipeline -o /dev/null %}
 
 module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", features = "+ptx86">} {
@@ -22,8 +23,13 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16
 // CHECK-COUNT-96: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-NOT: mma.sync
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @wide(
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM-DAG: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 func.func private @wide(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
                         %table: tensor<?x?xi32>, %out: tensor<?x32x512xf32>) -> tensor<?x32x512xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<prefill>} {
@@ -38,6 +44,14 @@ func.func private @wide(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>,
 // CONFIG: strategy = "rows", grid = [T / 5, H / 3]
 // CHECK-LABEL: .entry few_heads(
 // CHECK: griddepcontrol.wait
+// CHECK: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: ret;
+// NVVM-LABEL: llvm.func @few_heads(
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @few_heads(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
                              %table: tensor<?x?xi32>, %out: tensor<?x3x64xf32>) -> tensor<?x3x64xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<prefill>} {
@@ -51,6 +65,14 @@ func.func private @few_heads(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16
 // CONFIG: strategy = "step", grid = [T / 1, H / 3]
 // CHECK-LABEL: .entry step(
 // CHECK: griddepcontrol.wait
+// CHECK: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: ret;
+// NVVM-LABEL: llvm.func @step(
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @step(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
                         %table: tensor<?x?xi32>, %out: tensor<?x3x64xf32>) -> tensor<?x3x64xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
@@ -69,8 +91,12 @@ func.func private @step(%q: tensor<?x3x80xf32>, %cache: tensor<?x16x80xbf16>, %c
 // CHECK: ex2.approx
 // CHECK-COUNT-64: mma.sync
 // CHECK-NOT: mma.sync
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @rounded(
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<col>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @rounded(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>, %cu: tensor<?xi32>, %lengths: tensor<?xi32>,
                            %table: tensor<?x?xi32>, %out: tensor<?x32x512xf32>) -> tensor<?x32x512xf32>
     attributes {k3.kernel, k3.phase = #k3.phase<prefill>} {
@@ -87,8 +113,11 @@ func.func private @rounded(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf1
 // CHECK: griddepcontrol.wait
 // CHECK: cp.async.bulk
 // CHECK: mma.sync
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @partial(
+// NVVM-DAG: nvvm.cp.async.bulk.shared.cluster.global 
+// NVVM-DAG: nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4
+// NVVM-DAG: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @partial(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf16>, %lengths: tensor<?xi32>, %table: tensor<?x?xi32>,
                            %out: tensor<?x32x512xf32>, %parts: tensor<66x2x32x512xf32>, %states: tensor<66x2x32x2xf32>)
     -> (tensor<?x32x512xf32>, tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>) attributes {k3.kernel} {
@@ -105,8 +134,10 @@ func.func private @partial(%q: tensor<?x32x576xf32>, %cache: tensor<?x64x576xbf1
 // CHECK: griddepcontrol.wait
 // CHECK: ld.global.v4
 // CHECK: st.global.v4
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @merge(
+// NVVM: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// NVVM: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 func.func private @merge(%parts: tensor<66x2x32x512xf32>, %states: tensor<66x2x32x2xf32>, %lengths: tensor<?xi32>,
                          %out: tensor<?x32x512xf32>) -> tensor<?x32x512xf32> attributes {k3.kernel} {
   %0 = k3.mla.attend_merge ins(%parts, %states, %lengths : tensor<66x2x32x512xf32>, tensor<66x2x32x2xf32>, tensor<?xi32>)

@@ -1,7 +1,8 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu -o %t.config.mlir
 // RUN: FileCheck %s --check-prefix=CONFIG < %t.config.mlir
 // RUN: k3-opt %t.config.mlir --k3-kernels-pipeline=gpu -o %t.kernels.mlir
-// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s --implicit-check-not=.local
 // No spills: a kernel of an emitter that spills is an error.
 // RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-binaries-pipeline -o /dev/null %}
 
@@ -19,8 +20,12 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK: red.shared.add.u32
 // CHECK: mul.hi.u64
 // CHECK-NOT: atom.global
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @sample(
+// NVVM-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// NVVM: "atom.shared.add.u32
+// NVVM-NOT: atom.global
+// NVVM: llvm.return
 func.func private @sample(%x: tensor<?x163840xf32>, %p: tensor<?x8xi32>, %b: tensor<16x5120xi32>, %y: tensor<?xi32>) -> tensor<?xi32> attributes {k3.kernel} {
   %0 = k3.sample ins(%x, %p, %b : tensor<?x163840xf32>, tensor<?x8xi32>, tensor<16x5120xi32>) outs(%y : tensor<?xi32>) -> tensor<?xi32>
   return %0 : tensor<?xi32>
@@ -33,6 +38,9 @@ func.func private @sample(%x: tensor<?x163840xf32>, %p: tensor<?x8xi32>, %b: ten
 // CHECK: griddepcontrol.wait
 // CHECK-NOT: ld.global.v4
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @sample_odd(
+// NVVM-NOT: vector<4x
+// NVVM: llvm.return
 func.func private @sample_odd(%x: tensor<?x130xf32>, %p: tensor<?x8xi32>, %b: tensor<16x5xi32>, %y: tensor<?xi32>) -> tensor<?xi32> attributes {k3.kernel} {
   %0 = k3.sample ins(%x, %p, %b : tensor<?x130xf32>, tensor<?x8xi32>, tensor<16x5xi32>) outs(%y : tensor<?xi32>) -> tensor<?xi32>
   return %0 : tensor<?xi32>

@@ -1,7 +1,8 @@
 // RUN: k3-opt %s --k3-configure-pipeline=gpu -o %t.config.mlir
 // RUN: FileCheck %s --check-prefix=CONFIG < %t.config.mlir
 // RUN: k3-opt %t.config.mlir --k3-kernels-pipeline=gpu -o %t.kernels.mlir
-// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s
+// RUN: FileCheck %s --check-prefix=NVVM --implicit-check-not=llvm.alloca < %t.kernels.mlir
+// RUN: k3-opt %t.kernels.mlir --k3-gpu-print-ptx -o /dev/null | FileCheck %s --implicit-check-not=.local
 // No spills: a kernel of an emitter that spills is an error.
 // RUN: %if ptxas %{ k3-opt %t.kernels.mlir --k3-binaries-pipeline -o /dev/null %}
 
@@ -18,8 +19,11 @@ module attributes {k3.target = #k3.target<arch = "nvidia", cpu = "sm_90a", featu
 // CHECK-COUNT-6: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK: bar.sync
 // CHECK: st.global.b32
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @linear(
+// NVVM-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: nvvm.convert.f32x2.to.bf16x2
+// NVVM: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @linear(%x: tensor<?x2304xf32>, %w: tensor<4096x2304xbf16>, %y: tensor<?x4096xf32>) -> tensor<?x4096xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.linear ins(%x, %w : tensor<?x2304xf32>, tensor<4096x2304xbf16>) outs(%y : tensor<?x4096xf32>) -> tensor<?x4096xf32>
   return %0 : tensor<?x4096xf32>
@@ -34,6 +38,9 @@ func.func private @linear(%x: tensor<?x2304xf32>, %w: tensor<4096x2304xbf16>, %y
 // CHECK: ld.global.b32
 // CHECK: st.global.b32
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @residual(
+// NVVM: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @residual(%x: tensor<?x33792xf32>, %w: tensor<7168x33792xbf16>, %i: index, %s: tensor<9x?x7168xf32>) -> tensor<9x?x7168xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %c0 = arith.constant 0 : index
   %T = tensor.dim %x, %c0 : tensor<?x33792xf32>
@@ -56,8 +63,12 @@ func.func private @residual(%x: tensor<?x33792xf32>, %w: tensor<7168x33792xbf16>
 // CHECK-NOT: cvt.rn.bf16x2.f32
 // CHECK: ld.shared.v4.b32
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @batch(
+// NVVM: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM: nvvm.cp.async.shared.global {{.*}}, 16, cache =  cg
+// NVVM: nvvm.cp.async.wait.group 2
 func.func private @batch(%x: tensor<?x7168xbf16>, %w: tensor<12288x7168xbf16>, %y: tensor<?x12288xf32>) -> tensor<?x12288xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.linear ins(%x, %w : tensor<?x7168xbf16>, tensor<12288x7168xbf16>) outs(%y : tensor<?x12288xf32>) {bf16_x} -> tensor<?x12288xf32>
   return %0 : tensor<?x12288xf32>
@@ -73,6 +84,11 @@ func.func private @batch(%x: tensor<?x7168xbf16>, %w: tensor<12288x7168xbf16>, %
 // CHECK: fma.rn.f32
 // CHECK: shfl.sync.bfly
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @dot(
+// NVVM-NOT: mma
+// NVVM: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
+// NVVM-NOT: mma
+// NVVM: llvm.return
 func.func private @dot(%x: tensor<?x2304xf32>, %w: tensor<256x2304xf32>, %y: tensor<?x256xf32>) -> tensor<?x256xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.linear ins(%x, %w : tensor<?x2304xf32>, tensor<256x2304xf32>) outs(%y : tensor<?x256xf32>) -> tensor<?x256xf32>
   return %0 : tensor<?x256xf32>
@@ -87,14 +103,30 @@ func.func private @dot(%x: tensor<?x2304xf32>, %w: tensor<256x2304xf32>, %y: ten
 // CHECK: prmt.b32
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK: st.global.v4.b32
-// CHECK-NOT: .local
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @absorb(
+// NVVM-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: llvm.nvvm.prmt
+// NVVM: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 func.func private @absorb(%q: tensor<?x32x192xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x576xf32>) -> tensor<?x32x576xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.mla.absorb ins(%q, %w : tensor<?x32x192xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x576xf32>) {nope = 128 : i64} -> tensor<?x32x576xf32>
   return %0 : tensor<?x32x576xf32>
 }
 // CONFIG-LABEL: @absorb_prefill
 // CONFIG: strategy = "many", grid = [T / 64, l / 128, H / 1], threads = 256>
+// CHECK-LABEL: .entry absorb_prefill(
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-16: ld.global.v4.b32
+// CHECK: prmt.b32
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: st.global.v4.b32
+// CHECK: ret;
+// NVVM-LABEL: llvm.func @absorb_prefill(
+// NVVM: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: llvm.nvvm.prmt
+// NVVM-COUNT-192: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
+// NVVM: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 func.func private @absorb_prefill(%q: tensor<?x32x192xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x576xf32>) -> tensor<?x32x576xf32> attributes {k3.kernel} {
   %0 = k3.mla.absorb ins(%q, %w : tensor<?x32x192xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x576xf32>) {nope = 128 : i64} -> tensor<?x32x576xf32>
   return %0 : tensor<?x32x576xf32>
@@ -107,12 +139,23 @@ func.func private @absorb_prefill(%q: tensor<?x32x192xf32>, %w: tensor<32x256x51
 // CHECK-COUNT-8: ld.global.v4.b32
 // CHECK: mma.sync
 // CHECK: ret;
+// NVVM-LABEL: llvm.func @expand(
+// NVVM-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @expand(%x: tensor<?x32x512xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x128xf32>) -> tensor<?x32x128xf32> attributes {k3.kernel, k3.phase = #k3.phase<decode>} {
   %0 = k3.mla.expand ins(%x, %w : tensor<?x32x512xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x128xf32>) {nope = 128 : i64} -> tensor<?x32x128xf32>
   return %0 : tensor<?x32x128xf32>
 }
 // CONFIG-LABEL: @expand_prefill
 // CONFIG: strategy = "many", grid = [v / 128, H / 1, T / 128], threads = 256,
+// CHECK-LABEL: .entry expand_prefill(
+// CHECK: griddepcontrol.wait
+// CHECK-COUNT-8: ld.global.v4.b32
+// CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: ret;
+// NVVM-LABEL: llvm.func @expand_prefill(
+// NVVM-COUNT-8: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4x
+// NVVM: nvvm.mma.sync {{.*}}#nvvm.mma_type<bf16>{{.*}}shape = #nvvm.shape<m = 16, n = 8, k = 16>
 func.func private @expand_prefill(%x: tensor<?x32x512xf32>, %w: tensor<32x256x512xbf16>, %y: tensor<?x32x128xf32>) -> tensor<?x32x128xf32> attributes {k3.kernel} {
   %0 = k3.mla.expand ins(%x, %w : tensor<?x32x512xf32>, tensor<32x256x512xbf16>) outs(%y : tensor<?x32x128xf32>) {nope = 128 : i64} -> tensor<?x32x128xf32>
   return %0 : tensor<?x32x128xf32>
