@@ -64,4 +64,8 @@ compile cpu-only "$models/kimi-linear-nano" --target=$cpu --weights=reference
 # Most of it are f32 values: that is what lc and lp are for.
 tar -C "$folder" -c . | xz --lzma2=preset=9,lc=0,lp=2 >"$folder.tar.xz"
 du -h "$folder.tar.xz"
+if [ "$(stat -c %s "$folder.tar.xz")" -ge $((64 << 20)) ]; then
+  incomplete=1
+  echo "$folder.tar.xz: wanted less than 64 MiB" >&2
+fi
 exit $incomplete

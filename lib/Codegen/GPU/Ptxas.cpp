@@ -47,6 +47,17 @@ static std::vector<std::string> getPythonPackageFolders() {
   return folders;
 }
 
+std::vector<std::string> k3::listPtxasPlaces() {
+  std::vector<std::string> places;
+  for (const std::string &toolkit : listFolder("/usr/local", "cuda"))
+    places.push_back(toolkit + "/bin/" + toolName);
+  // nvidia/cuda_nvcc up to CUDA 12, nvidia/cu13 from then on.
+  for (const std::string &packages : getPythonPackageFolders())
+    for (const std::string &package : listFolder(packages + "/nvidia", "cu"))
+      places.push_back(package + "/bin/" + toolName);
+  return places;
+}
+
 llvm::Expected<std::string> k3::findPtxas() {
   if (std::optional<std::string> given = llvm::sys::Process::GetEnv(toolVariable)) {
     if (llvm::sys::fs::can_execute(*given))
@@ -55,16 +66,9 @@ llvm::Expected<std::string> k3::findPtxas() {
   }
   if (llvm::ErrorOr<std::string> onPath = llvm::sys::findProgramByName(toolName))
     return *onPath;
-  std::vector<std::string> candidates;
-  for (const std::string &toolkit : listFolder("/usr/local", "cuda"))
-    candidates.push_back(toolkit + "/bin/" + toolName);
-  // nvidia/cuda_nvcc up to CUDA 12, nvidia/cu13 from then on.
-  for (const std::string &packages : getPythonPackageFolders())
-    for (const std::string &package : listFolder(packages + "/nvidia", "cu"))
-      candidates.push_back(package + "/bin/" + toolName);
-  for (const std::string &candidate : candidates)
-    if (llvm::sys::fs::can_execute(candidate))
-      return candidate;
+  for (const std::string &place : listPtxasPlaces())
+    if (llvm::sys::fs::can_execute(place))
+      return place;
   return llvm::createStringError("cannot find ptxas, which GPU targets need: it is neither on the PATH nor in "
                                  "/usr/local/cuda*/bin nor in the Python "
                                  "package nvidia-cuda-nvcc; K3_PTXAS may name it");

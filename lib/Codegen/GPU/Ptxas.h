@@ -32,6 +32,9 @@ struct Assembled {
 /// package nvidia-cuda-nvcc puts it. An error says where it was looked for.
 llvm::Expected<std::string> findPtxas();
 
+/// Where it is looked for behind $K3_PTXAS and $PATH, whether it is there or not, best first.
+std::vector<std::string> listPtxasPlaces();
+
 /// Assembles PTX for a chip ("sm_90a"). An error holds what ptxas says.
 llvm::Expected<Assembled> assemblePtx(StringRef ptx, StringRef chip);
 
