@@ -62,6 +62,8 @@ struct Kernel {
   std::uint32_t registers = 0, staticSharedBytes = 0, spillBytes = 0, stackBytes = 0;
   /// It waits for the kernel in front of it by itself.
   bool startsEarly = false;
+  /// Its blocks wait for each other; any number of them along x will do.
+  bool resident = false;
 };
 
 /// One of several kernels that must all do what the case expects.

@@ -23,7 +23,7 @@ struct LaunchAttribute {
     struct {
       std::uint32_t x, y, z;
     } cluster;
-    int early;
+    int flag;
   };
 };
 struct LaunchConfig {
@@ -41,6 +41,7 @@ enum : int {
   attributeMinor = 76,
   functionDynamicShared = 8,
   functionLargeClusters = 14,
+  launchCooperative = 2,
   launchCluster = 4,
   launchEarly = 6,
   captureThreadLocal = 1,
@@ -136,12 +137,13 @@ public:
     check(d.streamCreate(&stream, 1), "a stream");
     check(d.eventCreate(&start, 0), "an event");
     check(d.eventCreate(&stop, 0), "an event");
+    multiprocessors = static_cast<std::uint32_t>(attribute(attributeMultiprocessors));
     char text[128] = "";
     int version = 0;
     check(d.deviceGetName(text, sizeof text, device), "the device's name");
     check(d.driverGetVersion(&version), "the driver's version");
     label = std::string(text) + " (sm_" + std::to_string(attribute(attributeMajor)) +
-            std::to_string(attribute(attributeMinor)) + ", " + std::to_string(attribute(attributeMultiprocessors)) +
+            std::to_string(attribute(attributeMinor)) + ", " + std::to_string(multiprocessors) +
             " multiprocessors, CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
             ")";
   }
@@ -198,7 +200,7 @@ public:
       parameters.push_back(&value);
     for (EncodedMap &map : maps)
       parameters.push_back(&map);
-    LaunchAttribute attributes[2]{};
+    LaunchAttribute attributes[3]{};
     std::uint32_t count = 0;
     if (launch.cluster > 1) {
       attributes[count].id = launchCluster;
@@ -206,9 +208,15 @@ public:
     }
     if (launch.early) {
       attributes[count].id = launchEarly;
-      attributes[count++].early = 1;
+      attributes[count++].flag = 1;
     }
-    LaunchConfig config{launch.grid[0],
+    std::uint32_t blocks = launch.grid[0];
+    if (launch.resident) { // the driver refuses what would wait for ever
+      blocks = std::min(blocks, multiprocessors);
+      attributes[count].id = launchCooperative;
+      attributes[count++].flag = 1;
+    }
+    LaunchConfig config{blocks,
                         launch.grid[1],
                         launch.grid[2],
                         launch.threads,
@@ -321,6 +329,7 @@ private:
 
   Driver d;
   int device = 0;
+  std::uint32_t multiprocessors = 0;
   Handle stream = nullptr, start = nullptr, stop = nullptr;
   std::unique_ptr<Cublas> cublas;
   bool cublasWanted = true;

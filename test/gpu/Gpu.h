@@ -37,6 +37,8 @@ public:
     std::array<std::uint32_t, 3> grid{1, 1, 1};
     std::uint32_t threads = 0, dynamicSharedBytes = 0, cluster = 1;
     bool early = false;                    ///< may begin before the launch in front has ended
+    /// Blocks wait for each other: no more of them than the device runs at once.
+    bool resident = false;
     std::vector<std::uint64_t> parameters; ///< addresses, then scalars
     std::vector<Map> maps;                 ///< parameters after those
     std::vector<Address> written;          ///< arguments that it may write; for checkers

@@ -74,6 +74,7 @@ private:
     launch.threads = kernel.threads;
     launch.dynamicSharedBytes = kernel.dynamicSharedBytes;
     launch.cluster = kernel.cluster;
+    launch.resident = kernel.resident;
     for (std::uint32_t i = 0; i < c.arguments.size(); ++i)
       launch.parameters.push_back(memory.address(layout.argument(i)));
     for (const Layout::Piece &piece : layout.pieces())

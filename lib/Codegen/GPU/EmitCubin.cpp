@@ -20,6 +20,11 @@ bool k3::startsEarly(ModuleOp kernels, StringRef kernel) {
   return func && func->hasAttr(startsEarlyAttrName);
 }
 
+bool k3::isResident(ModuleOp kernels, StringRef kernel) {
+  Operation *func = kernels.lookupSymbol(kernel);
+  return func && func->hasAttr(residentAttrName);
+}
+
 /// An emitter's kernel keeps its registers and its tensor cores busy, or it does not compile. Nobody can be asked to
 /// look at a generic one.
 static LogicalResult checkResources(ModuleOp kernels, StringRef name, const KernelResources &resources) {

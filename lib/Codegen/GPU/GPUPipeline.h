@@ -41,6 +41,8 @@ FailureOr<Cubin> emitCubin(ModuleOp kernels, const GpuTarget &target, ArrayRef<S
 int64_t getSharedBytes(ModuleOp kernels, StringRef kernel);
 /// Whether such a kernel waits for the one in front of it, so that it may be launched before that one has ended.
 bool startsEarly(ModuleOp kernels, StringRef kernel);
+/// Whether the blocks of such a kernel wait for each other, so that all of them must run at once.
+bool isResident(ModuleOp kernels, StringRef kernel);
 
 } // namespace mlir::k3
 

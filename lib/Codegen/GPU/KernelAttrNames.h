@@ -18,6 +18,8 @@ inline constexpr StringRef minBlocksAttrName = "k3.min_blocks";
 /// Of a kernel function: it waits for the kernel in front of it (GpuBuilder::waitForPrevious), so that it may be launched
 /// before that one has ended.
 inline constexpr StringRef startsEarlyAttrName = "k3.starts_early";
+/// Of a kernel function: its blocks wait for each other (GpuBuilder::setResident), so that all of them must run at once.
+inline constexpr StringRef residentAttrName = "k3.resident";
 
 /// Of arguments: the block's dynamic shared memory (unit), a tensor map (its number in the config). They come behind
 /// the arguments of the kernel ABI; the first is no argument any more in the end.

@@ -464,6 +464,7 @@ static std::optional<GpuCode> compileForGpu(const std::string &source, const mli
   kernel.dynamicSharedBytes = static_cast<std::uint32_t>(mlir::k3::getSharedBytes(*module, kernel.entry));
   kernel.startsEarly = mlir::k3::startsEarly(*module, kernel.entry);
   EXPECT_TRUE(kernel.startsEarly) << "every kernel waits for the one in front of it";
+  kernel.resident = mlir::k3::isResident(*module, kernel.entry);
   if (!assemble) {
     auto ptx = mlir::k3::emitPtx(*module, target, {kernel.entry});
     if (mlir::failed(ptx))
@@ -549,6 +550,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForSimulation(const CompileOp
   kernel->destinations = outs.size();
   kernel->threads = code->kernel.threads;
   kernel->dynamicShared = code->kernel.dynamicSharedBytes;
+  kernel->resident = code->kernel.resident;
   kernel->tensorMaps = code->kernel.tensorMaps;
   kernel->ptx = code->ptx;
   return kernel;
@@ -565,6 +567,8 @@ void CompiledKernel::simulate(const std::vector<Array> &arrays, const std::vecto
   launch.threads = threads;
   launch.dynamicShared = dynamicShared;
   launch.seed = order();
+  if (resident)
+    makeResident(launch);
   std::vector<PtxMachine::Region> memory;
   auto allow = [&](const Array &array, bool writable) {
     auto begin = reinterpret_cast<std::uint64_t>(array.data());

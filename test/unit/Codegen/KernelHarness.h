@@ -208,6 +208,7 @@ private:
   int file = -1;
   std::string ptx; ///< if it is interpreted
   std::uint32_t threads = 0, dynamicShared = 0;
+  bool resident = false;
   std::vector<gpu::TensorMap> tensorMaps;
   k3_kernel_fn function = nullptr;
   std::vector<GridAxis> grid;

@@ -29,6 +29,11 @@ PtxTensorMap k3::test::makeTensorMap(const void *memory, const std::string &dtyp
   return map;
 }
 
+void k3::test::makeResident(PtxMachine::Launch &launch) {
+  launch.resident = true;
+  launch.grid[0] = std::min(launch.grid[0], 1 + launch.seed % 4);
+}
+
 PtxGpu::~PtxGpu() {
   for (auto [address, bytes] : memory)
     std::free(reinterpret_cast<void *>(address));
@@ -83,6 +88,8 @@ void PtxGpu::launch(const Launch &launch) {
   run.threads = launch.threads;
   run.dynamicShared = launch.dynamicSharedBytes;
   run.seed = ++launches;
+  if (launch.resident)
+    makeResident(run);
   for (std::uint64_t parameter : launch.parameters)
     run.params.push_back(bytesOf(parameter));
   for (const Map &map : launch.maps)

@@ -12,6 +12,9 @@ namespace k3::test {
 PtxTensorMap makeTensorMap(const void *memory, const std::string &dtype, const std::vector<gpu::Index> &shape,
                            const std::vector<std::uint32_t> &box, std::uint32_t swizzle);
 
+/// Lets all blocks run side by side: as many as fit on a device of 1 to 4 multiprocessors, which the seed picks.
+void makeResident(PtxMachine::Launch &launch);
+
 /// Plays cases whose kernels are PTX (K3_EXPORT_PTX) with every argument in memory of its own. Memory is the host's, and
 /// kernels write only what a launch says they do. Every launch takes its threads in another order.
 class PtxGpu : public gpu::Gpu {

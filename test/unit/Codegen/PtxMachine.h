@@ -12,9 +12,9 @@
 #include <vector>
 
 /// An interpreter for the PTX that the GPU code generator makes, so that kernels can be compared with the reference on
-/// machines without a GPU. Blocks run one after the other in a random order; in a block, warps take turns at random, and
-/// what is asynchronous (cp.async, bulk copies, wgmma) happens as early or as late as the seed decides. It is stricter
-/// than a GPU:
+/// machines without a GPU. Blocks run one after the other in a random order, or all side by side where the launch is
+/// resident; they and the warps of a block take turns at random, and what is asynchronous (cp.async, bulk copies, wgmma)
+/// happens as early or as late as the seed decides. It is stricter than a GPU:
 ///  - every access must lie in memory that the caller has allowed, be aligned, and not write where that is forbidden;
 ///    ld.global.nc must not read memory that the kernel may write;
 ///  - shared memory that is read must have been written, and accesses of different threads to the same byte, one of them
@@ -22,6 +22,10 @@
 ///  - what ordinary stores have written is read by wgmma and bulk copies only after fence.proxy.async;
 ///  - a kernel with griddepcontrol.wait, which may run beside the one in front of it, touches global memory only in threads
 ///    that have executed it, and all its threads do;
+///  - accesses of blocks that run side by side to the same byte, one of them a write and not both atomic, must be ordered by
+///    a release of the one and an acquire of the other, of one place and of the device's scope (in instructions, or by
+///    fences around relaxed ones); bulk copies do not read what another block writes, nor it what they write;
+///  - nobody may wait for ever for what another block does: not where all wait, nor where blocks run one after the other;
 ///  - the threads named by a shuffle's or matrix instruction's mask must all arrive at the same instruction, and no thread
 ///    may leave while others wait at a barrier; a block ends only when its wgmma and bulk copies have been waited for.
 /// Approximate instructions (ex2.approx and the like) give the correctly rounded value, tensor cores the exact sum of an
@@ -67,6 +71,7 @@ public:
     /// One entry per kernel parameter: its bytes.
     std::vector<std::vector<std::uint8_t>> params;
     unsigned seed = 1;
+    bool resident = false; ///< all blocks run side by side
   };
   /// Throws PtxError.
   void run(const Launch &launch);

@@ -502,4 +502,128 @@ TEST(PtxMachine, RingOfBulkCopies) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Blocks that wait for each other
+//===----------------------------------------------------------------------===//
+
+/// How a number passes from one block to the other; what is not given is done rightly.
+struct HandOver {
+  std::string meetBefore = "bar.sync 0;", release = "red.release.gpu.global.add.u32 [%rd2], 1;",
+              acquire = "ld.acquire.gpu.global.u32 %r3, [%rd2];", meetAfter = "bar.sync 0;",
+              load = "ld.global.b32 %r4, [%rd4];", arrivals = "1";
+};
+
+/// Block 0: every one of 64 threads writes 7 + its number into x, then the block counts. Block 1 waits for the count and
+/// copies x to y.
+std::string handOverBody(const HandOver &steps) {
+  return R"(
+  ld.param.b64 %rd1, [k_param_0];
+  ld.param.b64 %rd2, [k_param_1];
+  ld.param.b64 %rd3, [k_param_2];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.s64 %rd5, %rd3, %rd4;
+  add.s64 %rd4, %rd1, %rd4;
+  setp.ne.s32 %p1, %r1, 0;
+  mov.u32 %r2, %ctaid.x;
+  setp.ne.s32 %p2, %r2, 0;
+  @%p2 bra $L__BB0_2;
+  add.s32 %r4, %r1, 7;
+  st.global.b32 [%rd4], %r4;
+)" + steps.meetBefore + R"(
+  @%p1 bra $L__BB0_1;
+)" + steps.release + R"(
+$L__BB0_1:
+  ret;
+$L__BB0_2:
+  @%p1 bra $L__BB0_4;
+$L__BB0_3:
+)" + steps.acquire + R"(
+  setp.ne.s32 %p3, %r3, )" + steps.arrivals + R"(;
+  @%p3 bra $L__BB0_3;
+$L__BB0_4:
+)" + steps.meetAfter + "\n" + steps.load + R"(
+  st.global.b32 [%rd5], %r4;
+  ret;
+)";
+}
+
+/// What is wrong, for a grid of two blocks.
+std::string handOver(const HandOver &steps, unsigned seed, bool resident = true) {
+  PtxMachine machine(entry(".param .u64 k_param_0, .param .u64 k_param_1, .param .u64 k_param_2", handOverBody(steps)));
+  std::vector<std::int32_t> x(64, -1), count(1), y(64, -1);
+  machine.allow(x.data(), 256, true);
+  machine.allow(count.data(), 4, true);
+  machine.allow(y.data(), 256, true);
+  PtxMachine::Launch launch{"k", {2, 1, 1}, 64, 128, {pointer(x), pointer(count), pointer(y)}, seed};
+  launch.resident = resident;
+  std::string error = errorOf(machine, launch);
+  for (int i = 0; error.empty() && i < 64; ++i)
+    if (y[i] != 7 + i)
+      return "wrong value";
+  return error;
+}
+
+TEST(PtxMachine, BlocksHandOver) {
+  HandOver fences, viaAtomics;
+  fences.release = "fence.acq_rel.gpu;\nred.relaxed.gpu.global.add.u32 [%rd2], 1;";
+  fences.acquire = "ld.relaxed.gpu.global.u32 %r3, [%rd2];";
+  fences.meetAfter = "fence.acq_rel.gpu;\nbar.sync 0;";
+  viaAtomics.release = "atom.acq_rel.gpu.global.add.u32 %r5, [%rd2], 1;";
+  viaAtomics.acquire = "atom.acquire.gpu.global.add.u32 %r3, [%rd2], 0;";
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    EXPECT_EQ(handOver({}, seed), "");
+    EXPECT_EQ(handOver(fences, seed), "");
+    EXPECT_EQ(handOver(viaAtomics, seed), "");
+  }
+}
+
+TEST(PtxMachine, FindsRacesOfBlocks) {
+  auto with = [](std::string HandOver::*step, const char *text) {
+    HandOver steps;
+    steps.*step = text;
+    return steps;
+  };
+  const HandOver wrong[] = {
+      with(&HandOver::release, "red.relaxed.gpu.global.add.u32 [%rd2], 1;"),
+      with(&HandOver::release, "red.global.add.u32 [%rd2], 1;"),
+      with(&HandOver::release, "red.release.cta.global.add.u32 [%rd2], 1;"),
+      // A fence behind the count comes too late.
+      with(&HandOver::release, "red.relaxed.gpu.global.add.u32 [%rd2], 1;\nfence.acq_rel.gpu;"),
+      with(&HandOver::acquire, "ld.relaxed.gpu.global.u32 %r3, [%rd2];"),
+      with(&HandOver::acquire, "ld.volatile.global.u32 %r3, [%rd2];"),
+      // The count itself is read and written.
+      with(&HandOver::acquire, "ld.global.u32 %r3, [%rd2];"),
+      with(&HandOver::release, "mov.b32 %r5, 1;\nst.global.b32 [%rd2], %r5;"),
+      // The other warp of the block has not written yet, or has not heard of it.
+      with(&HandOver::meetBefore, ""),
+      with(&HandOver::meetAfter, ""),
+      // A bulk copy is not ordered by the acquire.
+      with(&HandOver::load, "mov.b32 %r6, smem;\n@!%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                            "[%r6], [%rd4], 16, [smem+64];"),
+  };
+  for (unsigned seed = 0; seed < 10; ++seed)
+    for (const HandOver &steps : wrong) {
+      std::string error = handOver(steps, seed);
+      EXPECT_NE(error.find("race in global memory"), std::string::npos)
+          << "case " << &steps - wrong << " with seed " << seed << ": " << error;
+    }
+}
+
+TEST(PtxMachine, FindsWaitsWithoutEnd) {
+  HandOver tooMany;
+  tooMany.arrivals = "2";
+  EXPECT_NE(handOver(tooMany, 1).find("blocks wait for each other for ever"), std::string::npos);
+  // The order of the blocks decides whether the one that waits comes first.
+  unsigned found = 0;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    std::string error = handOver({}, seed, /*resident=*/false);
+    EXPECT_TRUE(error.empty() || error.find("blocks run one after the other unless the launch is resident") != std::string::npos)
+        << error;
+    found += !error.empty();
+  }
+  EXPECT_GT(found, 0u);
+  EXPECT_LT(found, 4u);
+}
+
 } // namespace

@@ -30,7 +30,7 @@ CaseSet example() {
   kernel.threads = 128;
   kernel.cluster = 2;
   kernel.tensorMaps = {{0, {1, 64, 32}, 128}};
-  kernel.startsEarly = true;
+  kernel.startsEarly = kernel.resident = true;
   set.kernels = {kernel};
   Case c;
   c.test = "Toy.Adds";
@@ -101,6 +101,7 @@ TEST(CaseFile, KeepsEverything) {
   EXPECT_EQ(kernel.op + kernel.strategy + kernel.entry, "k3.toygenerictoy");
   EXPECT_EQ(kernel.cluster, 2u);
   EXPECT_TRUE(kernel.startsEarly);
+  EXPECT_TRUE(kernel.resident);
   EXPECT_EQ(kernel.tensorMaps.at(0).box, (std::vector<std::uint32_t>{1, 64, 32}));
   EXPECT_EQ(std::memcmp(read.at(kernel.cubin), "code", 4), 0);
   EXPECT_EQ(c.variants[0].grid, (std::array<std::uint32_t, 3>{3, 2, 1}));

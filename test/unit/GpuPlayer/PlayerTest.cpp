@@ -304,6 +304,20 @@ TEST_F(PlayerTest, TimesOnCopiesThatNoCacheHolds) {
   EXPECT_GT(outputs.size(), 3u);
 }
 
+TEST_F(PlayerTest, SaysWhichKernelsAreResident) {
+  bool resident = true;
+  auto body = gpu.kernels.at("add");
+  gpu.kernels.at("add") = [&](const Gpu::Launch &launch) {
+    resident = launch.resident;
+    body(launch);
+  };
+  EXPECT_TRUE(play().pass);
+  EXPECT_FALSE(resident);
+  set.kernels[0].resident = true;
+  EXPECT_TRUE(play().pass);
+  EXPECT_TRUE(resident);
+}
+
 TEST_F(PlayerTest, TimesKernelsThatOverlap) {
   c.trafficBytes = 80;
   EXPECT_EQ(play().earlySeconds, 0) << "the kernel does not wait for the one in front";

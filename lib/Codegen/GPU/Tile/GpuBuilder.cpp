@@ -627,4 +627,6 @@ Value GpuBuilder::tensorMap(unsigned index) const {
   return extraArgument(tensorMapAttrName, b.getI64IntegerAttr(index), pointerType(genericSpace));
 }
 
+void GpuBuilder::setResident() const { kernel()->setAttr(residentAttrName, b.getUnitAttr()); }
+
 void GpuBuilder::setMinBlocks(int64_t count) const { kernel()->setAttr(minBlocksAttrName, b.getI64IntegerAttr(count)); }

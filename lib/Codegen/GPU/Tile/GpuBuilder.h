@@ -255,6 +255,9 @@ public:
   Value intrinsic(Type result, StringRef name, ValueRange operands) const;
   /// Tensor map number `index` of the config: a generic pointer to a parameter of the kernel.
   Value tensorMap(unsigned index) const;
+  /// Blocks of the kernel wait for each other, by atomic accesses to global memory: it is launched with as many blocks along
+  /// x as run at once, at most as many as the config says, and works with any number of them (`gridSize`).
+  void setResident() const;
   /// At least `count` blocks per multiprocessor (`.minnctapersm`), which limits registers.
   void setMinBlocks(int64_t count) const;
 

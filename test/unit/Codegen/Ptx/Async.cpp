@@ -24,11 +24,12 @@ void copyBytes(Warp &w, unsigned lane, std::uint64_t to, std::uint64_t from, std
   std::uint64_t offset = sharedOffset(to);
   block.sharedBytesAt(offset, size, true, w.now(lane), w.clocks);
   block.stampWrite(offset, size, copy);
-  auto finish = [&block, offset, from, size, source] {
+  const std::uint8_t *memory = source > 0 ? block.global(w, from, source, {}) : nullptr;
+  auto finish = [&block, offset, memory, size, source] {
     std::uint8_t *target = block.shared.data() + offset;
     std::memset(target, 0, size);
     if (source > 0)
-      std::memcpy(target, block.global(from, source, false, false), source);
+      std::memcpy(target, memory, source);
   };
   auto hand = [&w, &block, lane, offset, size] { // over to the thread
     block.stampWrite(offset, size, w.now(lane));
@@ -108,8 +109,8 @@ struct Flight {
 };
 
 PtxTensorMap readTensorMap(Warp &w, std::uint64_t address) {
-  auto begin = reinterpret_cast<std::uint64_t>(w.block->parameters.data());
-  if (address < begin || address + sizeof(PtxTensorMap) > begin + w.block->parameters.size())
+  auto begin = reinterpret_cast<std::uint64_t>(w.block->grid.parameters.data());
+  if (address < begin || address + sizeof(PtxTensorMap) > begin + w.block->grid.parameters.size())
     fail("a tensor map must be a parameter");
   PtxTensorMap map;
   std::memcpy(&map, reinterpret_cast<const void *>(address), sizeof map);
@@ -163,15 +164,19 @@ void loadBox(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
   if (to % 128 != 0)
     fail("a box must start at a multiple of 128 bytes");
   Flight flight(w);
-  forBox(map, at, to, [&](std::uint64_t offset, std::uint64_t) {
+  MemoryUse read;
+  read.bulk = true;
+  forBox(map, at, to, [&](std::uint64_t offset, std::uint64_t global) {
     block.asyncShared(offset, map.elementBytes, true, flight.who, flight.known);
+    if (global)
+      block.global(w, global, map.elementBytes, read);
   });
   block.inFlight.push_back([&block, map, at, to, barrier, flight] {
     std::uint64_t total = 0;
     forBox(map, at, to, [&](std::uint64_t offset, std::uint64_t global) {
       std::memset(block.shared.data() + offset, 0, map.elementBytes);
       if (global)
-        std::memcpy(block.shared.data() + offset, block.global(global, map.elementBytes, false, false), map.elementBytes);
+        std::memcpy(block.shared.data() + offset, reinterpret_cast<const void *>(global), map.elementBytes);
       total += map.elementBytes;
     });
     flight.complete(block, barrier, total);
@@ -181,6 +186,7 @@ void loadBox(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
 /// Reads of shared memory end when the thread waits for them.
 void storeLater(Warp &w, unsigned lane, std::function<void(const Access &, const Clocks &)> operation) {
   Clocks known = w.clocks;
+  ++w.block->grid.events;
   if (!w.block->lateCopies)
     operation(w.now(lane), known);
   w.bulkStores[lane].open.push_back([&w, lane, known, operation] {
@@ -198,12 +204,15 @@ void storeBox(Warp &w, unsigned lane, const std::vector<Operand> &ops, bool adds
   std::uint64_t from = sharedOffset(w.address(ops[1], lane));
   if (from % 128 != 0)
     fail("a box must start at a multiple of 128 bytes");
-  storeLater(w, lane, [&block, map, at, from, adds](const Access &who, const Clocks &known) {
+  MemoryUse write;
+  write.writes = write.bulk = true;
+  write.atomic = adds;
+  storeLater(w, lane, [&w, &block, map, at, from, adds, write](const Access &who, const Clocks &known) {
     forBox(map, at, from, [&](std::uint64_t offset, std::uint64_t global) {
       std::uint8_t *source = block.asyncShared(offset, map.elementBytes, false, who, known);
       if (!global)
         return;
-      std::uint8_t *memory = block.global(global, map.elementBytes, true, false);
+      std::uint8_t *memory = block.global(w, global, map.elementBytes, write);
       if (adds) {
         float sum, part;
         std::memcpy(&sum, memory, 4);
@@ -231,8 +240,11 @@ void loadRun(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
   checkBulk(to, from, bytes);
   Flight flight(w);
   block.asyncShared(to, bytes, true, flight.who, flight.known);
-  block.inFlight.push_back([&block, to, from, bytes, barrier, flight] {
-    std::memcpy(block.shared.data() + to, block.global(from, bytes, false, false), bytes);
+  MemoryUse read;
+  read.bulk = true;
+  const std::uint8_t *memory = block.global(w, from, bytes, read);
+  block.inFlight.push_back([&block, to, memory, bytes, barrier, flight] {
+    std::memcpy(block.shared.data() + to, memory, bytes);
     flight.complete(block, barrier, bytes);
   });
 }
@@ -244,8 +256,10 @@ void storeRun(Warp &w, unsigned lane, const std::vector<Operand> &ops) {
   std::uint64_t to = w.address(ops[0], lane), from = sharedOffset(w.address(ops[1], lane)),
                 bytes = w.read(ops[2], lane) & 0xFFFFFFFF;
   checkBulk(from, to, bytes);
-  storeLater(w, lane, [&block, to, from, bytes](const Access &who, const Clocks &known) {
-    std::memcpy(block.global(to, bytes, true, false), block.asyncShared(from, bytes, false, who, known), bytes);
+  MemoryUse write;
+  write.writes = write.bulk = true;
+  storeLater(w, lane, [&w, &block, to, from, bytes, write](const Access &who, const Clocks &known) {
+    std::memcpy(block.global(w, to, bytes, write), block.asyncShared(from, bytes, false, who, known), bytes);
   });
 }
 
@@ -358,13 +372,17 @@ void decodeAsync(Instruction &in) {
   const std::string &name = in.words[0];
   if (name == "mbarrier")
     return decodeMBarrier(in);
-  if (name == "fence") {
-    bool proxy = in.has("proxy");
+  if (name == "fence" || name == "membar") {
+    bool proxy = in.has("proxy"), ofDevice = !proxy && (in.has("gpu") || in.has("gl") || in.has("sys"));
     if (proxy && in.words.at(2).compare(0, 5, "async") != 0)
       fail("unknown proxy");
-    in.execute = [proxy](Warp &w, std::uint32_t mask) {
+    if (ofDevice && (in.has("acquire") || in.has("release")))
+      fail("unknown fence");
+    in.execute = [proxy, ofDevice](Warp &w, std::uint32_t mask) {
       if (proxy)
         forLanes(mask, [&](unsigned l) { w.block->fenceProxy(w.thread(l)); });
+      else if (ofDevice && w.block->grid.order)
+        w.block->grid.order->fence(w);
     };
     return;
   }

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #pragma once
-#include "test/unit/Codegen/Ptx/Program.h"
+#include "test/unit/Codegen/Ptx/Grid.h"
 
 #include <cstring>
 #include <deque>
@@ -24,9 +24,11 @@ constexpr unsigned maxWarps = 32, copyActor = maxWarps, firstMatrixActor = copyA
 /// How far each actor is known to have come.
 struct Clocks {
   std::array<std::uint32_t, actors> at{};
+  WarpTimes others; ///< in resident launches; this block's own are in `at`
   void join(const Clocks &other) {
     for (unsigned i = 0; i < actors; ++i)
       at[i] = std::max(at[i], other.at[i]);
+    ptx::join(others, other.others);
   }
 };
 
@@ -98,6 +100,8 @@ struct Warp {
   std::uint32_t waited = 0; ///< threads for which the grid in front has ended
   bool stalled = false; ///< the current instruction must be tried again
   Clocks clocks;
+  WarpTimes fenced; ///< what relaxed atomic writes publish
+  WarpTimes met;    ///< what a fence makes known: of what relaxed atomic accesses have read
   std::uint32_t epoch = 1;
   AsyncQueue copies[32], bulkStores[32], matrices;
   std::uint64_t matrixGroups = 0;   ///< committed so far
@@ -146,10 +150,8 @@ template <class F> void forLanes(std::uint32_t mask, F f) {
 //===----------------------------------------------------------------------===//
 
 struct Block {
-  const PtxMachine::Launch &launch;
-  const std::vector<PtxMachine::Region> &regions;
-  const Kernel &kernel;
-  const std::vector<std::uint8_t> &parameters;
+  Grid &grid;
+  std::uint32_t number; ///< in the grid
   std::array<std::uint32_t, 3> id;
   std::vector<std::uint8_t> shared;
   std::vector<Shadow> shadow;
@@ -161,6 +163,7 @@ struct Block {
   std::map<std::uint64_t, MBarrier> mbarriers;
   NamedBarrier barriers[16];
   std::vector<Warp> warps;
+  std::vector<Warp *> order; ///< in which they take their next turns
   std::deque<std::function<void()>> inFlight; ///< bulk copies
   std::uint32_t asyncClock = 0; ///< of copies and of wgmma
   std::mt19937_64 random;
@@ -168,15 +171,19 @@ struct Block {
   bool lateMatrices, lateCopies;
   std::uint64_t sharedBytes; ///< with what is declared in the module
 
-  Block(const PtxMachine::Launch &launch, const std::vector<PtxMachine::Region> &regions, const Kernel &kernel,
-        const std::vector<std::uint8_t> &parameters, std::uint64_t sharedBytes, std::array<std::uint32_t, 3> id);
-  void run();
+  Block(Grid &grid, std::uint64_t sharedBytes, std::array<std::uint32_t, 3> id);
+  /// Each warp takes a turn. False when all have ended.
+  bool step();
+  /// Where the warps are, for messages.
+  std::string where() const;
 
   /// Host address of `size` bytes.
-  std::uint8_t *access(Warp &w, unsigned lane, Space space, std::uint64_t at, std::size_t size, bool writes,
-                       bool nonCoherent = false);
+  std::uint8_t *access(Warp &w, unsigned lane, Space space, std::uint64_t at, std::size_t size, MemoryUse use);
   bool isParameter(std::uint64_t at) const;
-  std::uint8_t *global(std::uint64_t at, std::size_t size, bool writes, bool nonCoherent) const;
+  /// What the kernel may access there; null: a parameter.
+  const PtxMachine::Region *regionAt(std::uint64_t at, std::size_t size, MemoryUse use) const;
+  /// Global memory, checked and noted for `w`.
+  std::uint8_t *global(Warp &w, std::uint64_t at, std::size_t size, MemoryUse use);
   /// Shared memory, checked and noted for `who`, who knows of `known`.
   std::uint8_t *sharedBytesAt(std::uint64_t at, std::size_t size, bool writes, Access who, const Clocks &known);
   /// The same for instructions of the async proxy, which see ordinary stores only after a fence.
@@ -191,6 +198,7 @@ struct Block {
   void arrive(Warp &w, unsigned barrier, unsigned count, bool waits);
 
 private:
+  void checkEnd() const;
   bool ordered(const Access &before, const Access &after, const Clocks &known) const;
   void noteRead(Shadow &s, const Access &who, const Clocks &known);
   void checkRange(std::uint64_t at, std::size_t size) const;
@@ -199,6 +207,10 @@ private:
 /// An address of shared memory as an offset, whether it is one or generic.
 inline std::uint64_t sharedOffset(std::uint64_t address) {
   return address >= sharedWindow && address < sharedWindow + (Bits(1) << 32) ? address - sharedWindow : address;
+}
+/// The space of an address, also where the instruction names none.
+inline Space spaceAt(Space space, std::uint64_t address) {
+  return space != Space::Generic ? space : sharedOffset(address) != address ? Space::Shared : Space::Global;
 }
 
 inline float asF32(Bits bits) {

@@ -391,10 +391,17 @@ void decodeLoadStore(Instruction &in, Type type, bool isLoad) {
   std::vector<Operand> parts = value.kind == Operand::Vector ? value.parts : std::vector<Operand>{value};
   if (parts.size() != count)
     fail("expected " + std::to_string(count) + " values");
-  bool nonCoherent = in.has("nc");
-  in.execute = [parts, where, space, size, type, isLoad, nonCoherent](Warp &w, std::uint32_t mask) {
+  MemoryOrder order(in);
+  MemoryUse use;
+  use.writes = !isLoad;
+  use.nonCoherent = in.has("nc");
+  use.atomic = order.atomic;
+  in.execute = [parts, where, space, size, type, isLoad, use, order](Warp &w, std::uint32_t mask) {
     forLanes(mask, [&](unsigned l) {
-      std::uint8_t *memory = w.block->access(w, l, space, w.address(where, l), size * parts.size(), !isLoad, nonCoherent);
+      std::uint64_t at = w.address(where, l);
+      std::uint8_t *memory = w.block->access(w, l, space, at, size * parts.size(), use);
+      if (order.atomic && w.block->grid.order && spaceAt(space, at) == Space::Global)
+        w.block->grid.order->synchronize(w, at, isLoad, !isLoad, /*replaces=*/true, order);
       for (const Operand &part : parts) {
         if (isLoad) {
           Bits bits = 0;
@@ -422,13 +429,15 @@ void decodeAtomic(Instruction &in, Type type, bool returns) {
   if (!returns)
     ops.insert(ops.begin(), Operand());
   std::size_t size = static_cast<std::size_t>(type.bits) / 8;
-  in.execute = [ops, space, what, type, size](Warp &w, std::uint32_t mask) {
+  MemoryOrder order(in);
+  in.execute = [ops, space, what, type, size, returns, order](Warp &w, std::uint32_t mask) {
     forLanes(mask, [&](unsigned l) {
       std::uint64_t at = w.address(ops[1], l);
       std::uint8_t *memory;
       if (at % size != 0)
         fail("misaligned access of " + std::to_string(size) + " bytes");
-      if (space == Space::Shared || sharedOffset(at) != at) {
+      bool isShared = spaceAt(space, at) == Space::Shared;
+      if (isShared) {
         // Atomic accesses do not race with each other.
         std::uint64_t offset = sharedOffset(at);
         if (offset + size > w.block->shared.size() || w.block->shadow[offset].writer.thread == Access::nobody)
@@ -438,7 +447,12 @@ void decodeAtomic(Instruction &in, Type type, bool returns) {
         w.block->noteStore(offset, size, w.thread(l));
       } else {
         w.checkWaited(l);
-        memory = w.block->global(at, size, true, false);
+        MemoryUse use;
+        use.writes = true;
+        use.atomic = order.atomic;
+        memory = w.block->global(w, at, size, use);
+        if (w.block->grid.order)
+          w.block->grid.order->synchronize(w, at, /*reads=*/returns, /*writes=*/true, /*replaces=*/false, order);
       }
       Bits old = 0;
       std::memcpy(&old, memory, size);
@@ -453,6 +467,7 @@ void decodeAtomic(Instruction &in, Type type, bool returns) {
                : what == "or"  ? (a | b)
                : what == "xor" ? (a ^ b)
                                : b;
+      w.block->grid.events += !isShared && std::memcmp(memory, &next, size) != 0;
       std::memcpy(memory, &next, size);
       w.write(ops[0], l, lowBits(old, type.bits));
     });
@@ -689,7 +704,7 @@ void decode(Instruction &in) {
   const std::string &name = in.words[0];
   if (name == "mma" || name == "wgmma" || name == "ldmatrix" || name == "stmatrix" || name == "movmatrix")
     return decodeTensorCore(in);
-  if (name == "cp" || name == "mbarrier" || name == "fence")
+  if (name == "cp" || name == "mbarrier" || name == "fence" || name == "membar")
     return decodeAsync(in);
   if (name == "griddepcontrol" && in.has("wait")) {
     in.execute = [](Warp &w, std::uint32_t here) { w.waited |= here; };
@@ -699,8 +714,7 @@ void decode(Instruction &in) {
     in.execute = nothing;
     return;
   }
-  if (name == "setmaxnreg" || name == "nanosleep" || name == "membar" || name == "prefetch" ||
-      name == "prefetchu") {
+  if (name == "setmaxnreg" || name == "nanosleep" || name == "prefetch" || name == "prefetchu") {
     in.execute = nothing;
     return;
   }

@@ -22,50 +22,56 @@ Bits ptx::ofBf16(float value) {
 //===----------------------------------------------------------------------===//
 
 bool Block::isParameter(std::uint64_t at) const {
-  auto begin = reinterpret_cast<std::uint64_t>(parameters.data());
-  return at >= begin && at < begin + parameters.size();
+  auto begin = reinterpret_cast<std::uint64_t>(grid.parameters.data());
+  return at >= begin && at < begin + grid.parameters.size();
 }
 
-std::uint8_t *Block::global(std::uint64_t at, std::size_t size, bool writes, bool nonCoherent) const {
-  if (!writes && isParameter(at) && isParameter(at + size - 1))
-    return reinterpret_cast<std::uint8_t *>(at);
+const PtxMachine::Region *Block::regionAt(std::uint64_t at, std::size_t size, MemoryUse use) const {
+  if (!use.writes && isParameter(at) && isParameter(at + size - 1))
+    return nullptr;
+  const std::vector<PtxMachine::Region> &regions = grid.regions;
   auto it = std::upper_bound(regions.begin(), regions.end(), at, [](std::uint64_t value, const PtxMachine::Region &region) {
     return value < region.begin;
   });
   if (it == regions.begin() || at + size > (--it)->end)
-    fail((writes ? "writes " : "reads ") + std::to_string(size) + " bytes of global memory outside every buffer" +
+    fail((use.writes ? "writes " : "reads ") + std::to_string(size) + " bytes of global memory outside every buffer" +
          (it != regions.end() && at >= it->begin
               ? ", " + std::to_string(at - it->begin) + " bytes into one of " + std::to_string(it->end - it->begin)
               : ""));
-  if (writes && !it->writable)
+  if (use.writes && !it->writable)
     fail("writes to an input");
-  if (nonCoherent && it->writable)
+  if (use.nonCoherent && it->writable)
     fail("reads memory that the kernel may write through the non-coherent path");
+  return &*it;
+}
+
+std::uint8_t *Block::global(Warp &w, std::uint64_t at, std::size_t size, MemoryUse use) {
+  const PtxMachine::Region *region = regionAt(at, size, use);
+  if (region && region->writable && grid.order)
+    grid.order->access(w, at, size, use);
   return reinterpret_cast<std::uint8_t *>(at);
 }
 
-std::uint8_t *Block::access(Warp &w, unsigned lane, Space space, std::uint64_t at, std::size_t size, bool writes,
-                            bool nonCoherent) {
+std::uint8_t *Block::access(Warp &w, unsigned lane, Space space, std::uint64_t at, std::size_t size, MemoryUse use) {
   if (space == Space::Param) {
-    if (at + size > parameters.size())
+    if (at + size > grid.parameters.size())
       fail("reads past the parameters");
-    return const_cast<std::uint8_t *>(parameters.data()) + at;
+    return const_cast<std::uint8_t *>(grid.parameters.data()) + at;
   }
   if (at % size != 0)
     fail("misaligned access of " + std::to_string(size) + " bytes");
-  if (space == Space::Generic)
-    space = sharedOffset(at) != at ? Space::Shared : Space::Global;
-  if (space == Space::Global) {
-    std::uint8_t *memory = global(at, size, writes, nonCoherent);
+  if (spaceAt(space, at) == Space::Global) {
+    std::uint8_t *memory = global(w, at, size, use);
     if (!isParameter(at))
       w.checkWaited(lane);
+    grid.events += use.writes;
     return memory;
   }
   std::uint64_t offset = sharedOffset(at);
   if (auto next = mbarriers.lower_bound(offset > 7 ? offset - 7 : 0); next != mbarriers.end() && next->first < offset + size)
     fail("ordinary access to an mbarrier");
-  std::uint8_t *bytes = sharedBytesAt(offset, size, writes, w.now(lane), w.clocks);
-  if (writes)
+  std::uint8_t *bytes = sharedBytesAt(offset, size, use.writes, w.now(lane), w.clocks);
+  if (use.writes)
     noteStore(offset, size, w.thread(lane));
   return bytes;
 }
@@ -235,7 +241,7 @@ Bits Warp::read(const Operand &operand, unsigned lane) {
   case Operand::Immediate:
     return operand.value;
   case Operand::Param:
-    return reinterpret_cast<Bits>(block->parameters.data()) + operand.value;
+    return reinterpret_cast<Bits>(block->grid.parameters.data()) + operand.value;
   case Operand::SpecialRegister:
     break;
   default:
@@ -245,7 +251,7 @@ Bits Warp::read(const Operand &operand, unsigned lane) {
   case Special::TidX:
     return static_cast<Bits>(thread(lane));
   case Special::NtidX:
-    return block->launch.threads;
+    return block->grid.launch.threads;
   case Special::CtaX:
   case Special::CtaY:
   case Special::CtaZ:
@@ -253,7 +259,7 @@ Bits Warp::read(const Operand &operand, unsigned lane) {
   case Special::NctaX:
   case Special::NctaY:
   case Special::NctaZ:
-    return block->launch.grid[static_cast<std::size_t>(operand.special) - static_cast<std::size_t>(Special::NctaX)];
+    return block->grid.launch.grid[static_cast<std::size_t>(operand.special) - static_cast<std::size_t>(Special::NctaX)];
   case Special::Lane:
     return lane;
   case Special::WarpNumber:
@@ -288,6 +294,7 @@ bool Warp::step() {
       if (kernel->startsEarly && (taken & ~waited))
         fail("some threads end without griddepcontrol.wait");
       live &= ~taken;
+      ++block->grid.events;
       ++path.pc;
       return true;
     }
@@ -330,11 +337,12 @@ bool Warp::step() {
 // Blocks
 //===----------------------------------------------------------------------===//
 
-Block::Block(const PtxMachine::Launch &launch, const std::vector<PtxMachine::Region> &regions, const Kernel &kernel,
-             const std::vector<std::uint8_t> &parameters, std::uint64_t sharedBytes, std::array<std::uint32_t, 3> id)
-    : launch(launch), regions(regions), kernel(kernel), parameters(parameters), id(id), shared(sharedBytes, 0xFF),
-      shadow(sharedBytes), unfenced(sharedBytes), unfencedOf(launch.threads),
-      random(launch.seed * 1000003ull + id[0] * 1009ull + id[1] * 13ull + id[2]), sharedBytes(sharedBytes) {
+Block::Block(Grid &grid, std::uint64_t sharedBytes, std::array<std::uint32_t, 3> id)
+    : grid(grid), number((id[2] * grid.launch.grid[1] + id[1]) * grid.launch.grid[0] + id[0]), id(id),
+      shared(sharedBytes, 0xFF), shadow(sharedBytes), unfenced(sharedBytes), unfencedOf(grid.launch.threads),
+      random(grid.launch.seed * 1000003ull + id[0] * 1009ull + id[1] * 13ull + id[2]), sharedBytes(sharedBytes) {
+  const PtxMachine::Launch &launch = grid.launch;
+  const Kernel &kernel = grid.kernel;
   lateMatrices = random() % 2;
   lateCopies = random() % 2;
   warps.resize((launch.threads + 31) / 32);
@@ -349,51 +357,58 @@ Block::Block(const PtxMachine::Launch &launch, const std::vector<PtxMachine::Reg
     warp.live = warp.started = threads == 32 ? ~0u : (1u << threads) - 1;
     warp.paths.push_back({0, static_cast<int>(kernel.code.size()), warp.live});
     warp.clocks.at[w] = 1;
+    order.push_back(&warp);
   }
 }
 
-void Block::run() {
-  std::vector<Warp *> order;
-  for (Warp &warp : warps)
-    order.push_back(&warp);
-  while (true) {
-    bool progress = false, alive = false;
-    std::shuffle(order.begin(), order.end(), random);
-    for (Warp *warp : order) {
-      auto budget = static_cast<int>(1 + random() % 200);
-      while (budget-- > 0 && warp->live && !warp->atBarrier && warp->step())
-        progress = true;
-      alive |= warp->live != 0;
-    }
-    if (!alive)
-      break;
-    // Bulk copies end in any order, sooner or later.
-    while (!inFlight.empty() && (!progress || random() % 3 == 0)) {
-      std::size_t pick = random() % inFlight.size();
-      auto operation = std::move(inFlight[pick]);
-      inFlight.erase(inFlight.begin() + static_cast<long>(pick));
-      operation();
+bool Block::step() {
+  bool progress = false, alive = false;
+  std::shuffle(order.begin(), order.end(), random);
+  for (Warp *warp : order) {
+    auto budget = static_cast<int>(1 + random() % 200);
+    while (budget-- > 0 && warp->live && !warp->atBarrier && warp->step())
       progress = true;
-    }
-    if (progress)
-      continue;
-    std::string where;
-    for (Warp &warp : warps)
-      if (warp.live && !warp.paths.empty()) {
-        const Instruction &in = kernel.code[static_cast<std::size_t>(warp.paths.back().pc)];
-        where += "\n  at line " + std::to_string(in.line) + ", block (" + std::to_string(id[0]) + ", " + std::to_string(id[1]) +
-                 ", " + std::to_string(id[2]) + "), warp " + std::to_string(warp.number) + ": " + in.text;
-      }
+    alive |= warp->live != 0;
+  }
+  if (!alive) {
+    checkEnd();
+    return false;
+  }
+  // Bulk copies end in any order, sooner or later.
+  while (!inFlight.empty() && (!progress || random() % 3 == 0)) {
+    std::size_t pick = random() % inFlight.size();
+    auto operation = std::move(inFlight[pick]);
+    inFlight.erase(inFlight.begin() + static_cast<long>(pick));
+    operation();
+    ++grid.events;
+    progress = true;
+  }
+  if (!progress) {
     bool left = std::any_of(warps.begin(), warps.end(), [](const Warp &warp) { return warp.live == 0; });
     bool atBarrier = std::any_of(warps.begin(), warps.end(), [](const Warp &warp) { return warp.atBarrier; });
-    fail((left && atBarrier ? "some threads have left while others wait" : "waits for threads that never come") + where);
+    fail((left && atBarrier ? "some threads have left while others wait" : "waits for threads that never come") + where());
   }
+  return true;
+}
+
+std::string Block::where() const {
+  std::string where;
+  for (const Warp &warp : warps)
+    if (warp.live && !warp.paths.empty()) {
+      const Instruction &in = grid.kernel.code[static_cast<std::size_t>(warp.paths.back().pc)];
+      where += "\n  at line " + std::to_string(in.line) + ", block (" + std::to_string(id[0]) + ", " + std::to_string(id[1]) +
+               ", " + std::to_string(id[2]) + "), warp " + std::to_string(warp.number) + ": " + in.text;
+    }
+  return where;
+}
+
+void Block::checkEnd() const {
   if (!inFlight.empty())
     fail("a block ends while bulk copies are on their way");
-  for (Warp &warp : warps) {
+  for (const Warp &warp : warps) {
     if (!warp.matrices.empty())
       fail("a block ends with wgmma operations that it has not waited for");
-    for (AsyncQueue &queue : warp.bulkStores)
+    for (const AsyncQueue &queue : warp.bulkStores)
       if (!queue.empty())
         fail("a block ends with bulk stores that it has not waited for");
   }
@@ -416,6 +431,49 @@ void PtxMachine::allow(const void *data, std::size_t bytes, bool writable) {
     return;
   regions.push_back({begin, begin + bytes, writable});
   std::sort(regions.begin(), regions.end(), [](const Region &x, const Region &y) { return x.begin < y.begin; });
+}
+
+namespace {
+/// Says when so much has been done without an event that none will come.
+class Patience {
+public:
+  explicit Patience(const Grid &grid) : grid(grid), events(grid.events) {}
+  /// After a step of one of `blocks` that run.
+  bool ends(std::size_t blocks) {
+    steps = events == grid.events ? steps + 1 : 0;
+    events = grid.events;
+    return steps > stepsOfBlock * blocks;
+  }
+
+private:
+  static constexpr std::uint64_t stepsOfBlock = 1 << 16; ///< millions of instructions
+  const Grid &grid;
+  std::uint64_t events, steps = 0;
+};
+} // namespace
+
+/// They take turns at random, some far ahead of others.
+static void runSideBySide(Grid &grid, const std::vector<std::array<std::uint32_t, 3>> &ids, std::uint64_t sharedBytes,
+                          std::mt19937 &random) {
+  grid.order = std::make_unique<BlockOrder>(static_cast<std::uint32_t>(ids.size()), (grid.launch.threads + 31) / 32);
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (const auto &id : ids)
+    blocks.push_back(std::make_unique<Block>(grid, sharedBytes, id));
+  Patience patience(grid);
+  while (!blocks.empty()) {
+    std::size_t pick = random() % blocks.size();
+    bool alive = true;
+    for (auto turns = 1 + random() % 8; alive && turns > 0; --turns)
+      alive = blocks[pick]->step();
+    if (!alive)
+      blocks.erase(blocks.begin() + static_cast<long>(pick));
+    if (patience.ends(blocks.size())) {
+      std::string where;
+      for (const auto &block : blocks)
+        where += block->where();
+      fail("blocks wait for each other for ever" + where);
+    }
+  }
 }
 
 void PtxMachine::run(const Launch &launch) {
@@ -443,8 +501,17 @@ void PtxMachine::run(const Launch &launch) {
         blocks.push_back({x, y, z});
   std::mt19937 random(launch.seed);
   std::shuffle(blocks.begin(), blocks.end(), random);
-  for (const auto &id : blocks)
-    Block(launch, regions, kernel, params, program->sharedStatic + launch.dynamicShared, id).run();
+  Grid grid{launch, regions, kernel, params, nullptr};
+  std::uint64_t sharedBytes = program->sharedStatic + launch.dynamicShared;
+  if (launch.resident)
+    return runSideBySide(grid, blocks, sharedBytes, random);
+  for (const auto &id : blocks) {
+    Block block(grid, sharedBytes, id);
+    Patience patience(grid);
+    while (block.step())
+      if (patience.ends(1))
+        fail("waits for ever: blocks run one after the other unless the launch is resident" + block.where());
+  }
 }
 
 std::string k3::test::simulatePtx(const std::string &ptx, const PtxMachine::Launch &launch,

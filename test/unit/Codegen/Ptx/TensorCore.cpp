@@ -218,8 +218,10 @@ void decodeMatrixCopy(Instruction &in, bool load) {
     // All addresses are read before anything is written: a result may be the register of an address.
     std::vector<std::array<std::array<std::uint16_t, 8>, 8>> matrices(regs.size());
     std::vector<std::uint8_t *> rows;
+    MemoryUse use;
+    use.writes = !load;
     for (unsigned row = 0; row < 8 * regs.size(); ++row) {
-      rows.push_back(w.block->access(w, row, Space::Shared, w.address(where, row), 16, !load));
+      rows.push_back(w.block->access(w, row, Space::Shared, w.address(where, row), 16, use));
       if (load)
         std::memcpy(matrices[row / 8][row % 8].data(), rows.back(), 16);
     }
