@@ -67,6 +67,8 @@ static FailureOr<SmallVector<char>> compileForGpu(ModuleOp code, ArrayRef<ExecKe
                                          resources.spillBytes, resources.stackBytes));
     if (startsEarly(code, kernel.getSymName()))
       kernel->setAttr(kStartsEarlyAttr, UnitAttr::get(code.getContext()));
+    if (isResident(code, kernel.getSymName()))
+      kernel->setAttr(kResidentAttr, UnitAttr::get(code.getContext()));
   }
   return std::move(cubin->bytes);
 }

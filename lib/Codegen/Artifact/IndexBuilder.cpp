@@ -36,7 +36,7 @@ public:
 private:
   Status addCode(ModuleOp module);
   Expected<Offset<schema::Executable>> writeExecutable(ExecExecutableOp executable, const BlobPlace &place);
-  Offset<schema::Launch> writeLaunch(StringRef entry, LaunchAttr launch, bool startsEarly);
+  Offset<schema::Launch> writeLaunch(ExecKernelOp kernel, LaunchAttr launch);
   void addFiles();
   void addWeights();
   void addLayers();
@@ -117,8 +117,8 @@ Expected<Offset<schema::Executable>> IndexWriter::writeExecutable(ExecExecutable
   return schema::CreateExecutable(fb, arch, cpu, featureVector, blob, executableKind);
 }
 
-Offset<schema::Launch> IndexWriter::writeLaunch(StringRef entry, LaunchAttr launch, bool startsEarly) {
-  auto entryText = text(entry);
+Offset<schema::Launch> IndexWriter::writeLaunch(ExecKernelOp kernel, LaunchAttr launch) {
+  auto entryText = text(kernel.getSymName());
   Offsets<schema::TensorMap> maps;
   for (TensorMapAttr map : launch.getTensorMaps()) {
     auto box = fb.CreateVector(std::vector<uint32_t>(map.getBox().begin(), map.getBox().end()));
@@ -127,7 +127,8 @@ Offset<schema::Launch> IndexWriter::writeLaunch(StringRef entry, LaunchAttr laun
   auto mapVector = fb.CreateVector(maps);
   return schema::CreateLaunch(fb, entryText, launch.getThreads(), launch.getSharedBytes(), launch.getCluster(),
                               mapVector, launch.getRegisters(), launch.getStaticSharedBytes(), launch.getSpillBytes(),
-                              launch.getStackBytes(), startsEarly);
+                              launch.getStackBytes(), kernel->hasAttr(kStartsEarlyAttr),
+                              kernel->hasAttr(kResidentAttr));
 }
 
 Status IndexWriter::addCode(ModuleOp module) {
@@ -152,7 +153,7 @@ Status IndexWriter::addCode(ModuleOp module) {
     auto name = text(kernel.getSymName()), source = text(kernel.getSourceOp());
     Offset<schema::Launch> launch;
     if (std::optional<LaunchAttr> attr = kernel.getLaunch())
-      launch = writeLaunch(kernel.getSymName(), *attr, kernel->hasAttr(kStartsEarlyAttr));
+      launch = writeLaunch(kernel, *attr);
     Offset<schema::Product> product;
     if (auto attr = kernel->getAttrOfType<DenseI64ArrayAttr>(kProductAttr))
       product = schema::CreateProduct(fb, attr[0], attr[1], attr[2], attr[3], attr[4]);

@@ -25,6 +25,8 @@ inline constexpr llvm::StringLiteral kSourceOpAttr = "k3.source_op";
 inline constexpr llvm::StringLiteral kProductAttr = "k3.product";
 /// Unit attribute of an `exec.kernel` for a GPU, known when there is a cubin: Launch.starts_early of the artifact.
 inline constexpr llvm::StringLiteral kStartsEarlyAttr = "k3.starts_early";
+/// The same for Launch.resident.
+inline constexpr llvm::StringLiteral kResidentAttr = "k3.resident";
 
 /// Functions with `k3.phase`, in module order.
 SmallVector<func::FuncOp> getPhaseFunctions(ModuleOp module);

@@ -316,6 +316,8 @@ Status Checker::checkLaunch(const schema::Launch &launch) {
   if (launch.cluster() < 1 || launch.cluster() > maxClusterBlocks)
     return bad("clusters of %u blocks (1 to %u)", launch.cluster(),
                maxClusterBlocks);
+  if (launch.resident() && launch.cluster() != 1)
+    return bad("resident, but in clusters of %u blocks", launch.cluster());
   for (uint32_t i = 0; i < sizeOf(launch.tensor_maps()); ++i)
     K3RT_CHECK_AT(checkTensorMap(*launch.tensor_maps()->Get(i)),
                   "tensor map %u", i);
@@ -927,6 +929,9 @@ Status ProgramChecker::checkCudaDispatch(const schema::Dispatch &dispatch,
       return bad("a grid of %lld blocks in one dimension (at most %lld)",
                  static_cast<long long>(count),
                  static_cast<long long>(limit.most));
+    if (launch.resident() && limit.grid != dispatch.grid_x() && count > 1)
+      return bad("%lld blocks along y or z, but the kernel is resident",
+                 static_cast<long long>(count));
   }
   uint32_t maps = sizeOf(launch.tensor_maps());
   uint64_t bytes = (uint64_t(sizeOf(dispatch.bindings())) +

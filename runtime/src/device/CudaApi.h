@@ -66,13 +66,14 @@ struct alignas(128) CudaTensorMap {
 };
 
 struct CudaLaunchAttribute {
-  enum class Id : int { clusterDimension = 4, programmaticStreamSerialization = 6 };
+  enum class Id : int { cooperative = 2, clusterDimension = 4, programmaticStreamSerialization = 6 };
   Id id;
   char padding[4];
   union {
     struct {
       unsigned x, y, z;
     } cluster;
+    int cooperative;
     int programmaticStreamSerialization;
     char bytes[64];
   };

@@ -245,7 +245,7 @@ CudaResult CudaExecutor::launch(Plan &plan, size_t dispatch, CudaStream stream) 
     return CudaResult::success;
   const DispatchCode &code = plan.program.dispatch(dispatch);
   const schema::Launch &encoded = *code.kernel->launch();
-  CudaLaunchAttribute attributes[2] = {};
+  CudaLaunchAttribute attributes[3] = {};
   CudaLaunchConfig config = {};
   config.gridX = uint32_t(alignTo(code.grid[0], encoded.cluster()));
   config.gridY = code.grid[1];
@@ -259,6 +259,13 @@ CudaResult CudaExecutor::launch(Plan &plan, size_t dispatch, CudaStream stream) 
     CudaLaunchAttribute &attribute = attributes[config.attributeCount++];
     attribute.id = CudaLaunchAttribute::Id::clusterDimension;
     attribute.cluster = {encoded.cluster(), 1, 1};
+  }
+  // Blocks wait for each other: what the device cannot run at once, the driver refuses.
+  if (encoded.resident()) {
+    config.gridX = std::min(config.gridX, device.processor().multiprocessors);
+    CudaLaunchAttribute &attribute = attributes[config.attributeCount++];
+    attribute.id = CudaLaunchAttribute::Id::cooperative;
+    attribute.cooperative = 1;
   }
   bool decodes = plan.program.encoded().phase() == schema::Phase::Decode;
   if (encoded.starts_early() && decodes && isBehindKernel) {

@@ -25,6 +25,10 @@ namespace k3rt {
 /// when the wait of one returns, all kernels before it are complete, also those that the one in front was launched
 /// early after. What is not a kernel, copies, products of the library, events, begins when all in front of it is
 /// complete. Kernels of prefill take so long that it gains nothing: times were up to 3% longer.
+///
+/// A kernel whose blocks wait for each other (Launch.resident) is launched with at most one block for each
+/// multiprocessor, cooperatively: blocks start only where all of them find a place, whatever runs beside them. It may
+/// begin early, too: kernels in front end without it, and those behind begin when all its blocks run.
 class CudaExecutor : public Executor {
 public:
   /// `device` outlives the executor. `graphs`: decode is captured. `careful`: what is not is waited for after every

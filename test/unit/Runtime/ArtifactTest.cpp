@@ -583,6 +583,18 @@ const Wrong gpuWrongs[] = {
      [](ArtifactT &a) { launchOf(a, 1).cluster = 0; }},
     {"launch: clusters of 17 blocks (1 to 16)",
      [](ArtifactT &a) { launchOf(a, 1).cluster = 17; }},
+    {"launch: resident, but in clusters of 2 blocks",
+     [](ArtifactT &a) {
+       launchOf(a, 1).resident = true;
+       launchOf(a, 1).cluster = 2;
+     }},
+    {"'do_conv': 2 blocks along y or z, but the kernel is resident",
+     [](ArtifactT &a) { launchOf(a, 1).resident = true; }},
+    {"'do_conv': 2 blocks along y or z, but the kernel is resident",
+     [](ArtifactT &a) {
+       launchOf(a, 1).resident = true;
+       gpuDispatchOf(a, 0, 0).grid_z = std::move(gpuDispatchOf(a, 0, 0).grid_y);
+     }},
     {"kernel 9 'embed': launch: tensor map 0: a box of 0 dimensions (1 to 5)",
      [](ArtifactT &a) { tensorMapOf(a, 0).box.clear(); }},
     {"tensor map 0: a box of 6 dimensions (1 to 5)",

@@ -160,7 +160,7 @@ std::string writeWithProduct(const Folder &folder) {
   options.weights = Weights::none;
   options.maxTokens = 300;
   toy::Model model = make(options);
-  model.cubin.insert(model.cubin.rfind("end"), "toy_fill_rows 9 1 2 0 0 0 1024\ntoy_product 10 3 1 0 0 0 1024\n");
+  model.cubin.insert(model.cubin.rfind("end"), "toy_fill_rows 9 1 2 0 0 0 1024 0\ntoy_product 10 3 1 0 0 0 1024 0\n");
   schema::ArtifactT &index = model.index;
   auto weight = std::make_unique<schema::WeightT>();
   weight->name = "product.weight";

@@ -298,6 +298,54 @@ TEST_F(CudaEngineTest, NothingStartsEarlyWhereDispatchesAreLookedAt) {
     EXPECT_FALSE(launch.early) << launch.kernel;
 }
 
+// More blocks than run at once would wait for those that have no place.
+TEST_F(CudaEngineTest, ResidentKernelsFitTheDevice) {
+  // A prompt of 36 rows, then one row of each of 12 sequences, then of one: 9, 3 and 1 tiles.
+  auto steps = [](TestEngine &engine) {
+    std::vector<Row> rows;
+    for (uint32_t i = 0; i < 12; ++i)
+      rows.push_back({engine.create(), prompt(3, i)});
+    std::vector<Logits> seen;
+    auto step = [&](const std::vector<Row> &some) {
+      engine.step(some);
+      seen.insert(seen.end(), engine.logits.begin(), engine.logits.end());
+    };
+    step(rows);
+    for (Row &row : rows)
+      row.tokens = {5};
+    step(rows);
+    step({rows[0]});
+    return bits(seen);
+  };
+  fake.settings.multiprocessors = 2;
+  for (bool noGraph : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "no_graph " << noGraph);
+    Options options;
+    options.residentEmbed = true;
+    options.maxSequences = 12;
+    options.targets = Targets::both;
+    std::string model = write(options);
+    TestEngine cpu(model, [](auto &o) { o.max_sequences = 12; });
+    TestEngine gpu(model, onGpu([&](auto &o) {
+                     o.max_sequences = 12;
+                     o.no_graph = noGraph;
+                   }));
+    fake.launches.clear();
+    EXPECT_EQ(steps(gpu), steps(cpu));
+    std::vector<uint32_t> blocks;
+    std::vector<bool> captured;
+    for (const fakecuda::Launch &launch : fake.launches) {
+      EXPECT_EQ(launch.cooperative, launch.kernel == "toy_embed") << launch.kernel;
+      if (!launch.cooperative)
+        continue;
+      blocks.push_back(launch.grid[0]);
+      captured.push_back(launch.captured);
+    }
+    EXPECT_EQ(blocks, (std::vector<uint32_t>{2, 2, 1}));
+    EXPECT_EQ(captured, (std::vector<bool>{false, !noGraph, !noGraph}));
+  }
+}
+
 TEST_F(CudaEngineTest, TensorMapsFollowTheStep) {
   Options options;
   options.targets = Targets::gpu;

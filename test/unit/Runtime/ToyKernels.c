@@ -17,19 +17,19 @@ static float mod(float x) {
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* bindings: tokens[T] table[V, H] stream[2, T, H]; scalars: T V H; grid: row tiles */
+/* bindings: tokens[T] table[V, H] stream[2, T, H]; scalars: T V H; grid: row tiles, or fewer */
 static int32_t embed(const k3_kernel_args *args, const k3_workgroup *group) {
   const int32_t *tokens = args->bindings[0];
   const float *table = args->bindings[1];
   float *stream = args->bindings[2];
   int64_t T = args->scalars[0], H = args->scalars[2];
-  int64_t first = (int64_t)group->id[0] * tileRows;
-  for (int64_t t = first; t < smaller(first + tileRows, T); ++t) {
-    if (tokens[t] == failToken)
-      return failCode;
-    for (int64_t h = 0; h < H; ++h)
-      stream[t * H + h] = table[tokens[t] * H + h];
-  }
+  for (int64_t first = (int64_t)group->id[0] * tileRows; first < T; first += (int64_t)group->count[0] * tileRows)
+    for (int64_t t = first; t < smaller(first + tileRows, T); ++t) {
+      if (tokens[t] == failToken)
+        return failCode;
+      for (int64_t h = 0; h < H; ++h)
+        stream[t * H + h] = table[tokens[t] * H + h];
+    }
   return 0;
 }
 

@@ -439,6 +439,7 @@ static std::unique_ptr<LaunchT> launch(Kernel kernel, const Options &options) {
   out_->starts_early = options.startEarly && kernel != conv;
   if (kernel == embed)
     out_->cluster = options.embedCluster;
+  out_->resident = options.residentEmbed && kernel == embed;
   if (kernel == chunkApply)
     out_->dynamic_shared_bytes = hidden * sizeof(float);
   if (!options.tensorMaps)
@@ -460,9 +461,11 @@ static std::string cubinFor(const Options &options) {
   std::vector<fakecuda::KernelText> kernels;
   auto add = [&](Kernel kernel, uint32_t bindings, uint32_t scalars,
                  uint32_t tableBinding = 0, uint32_t tableLength = 0) {
-    auto maps = uint32_t(launch(kernel, options)->tensor_maps.size());
-    kernels.push_back({std::string("toy_") + kernelNames[kernel], kernel,
-                       bindings, scalars, maps, tableBinding, tableLength});
+    auto launched = launch(kernel, options);
+    kernels.push_back({launched->entry, kernel, bindings, scalars,
+                       uint32_t(launched->tensor_maps.size()), tableBinding,
+                       tableLength});
+    kernels.back().resident = launched->resident;
   };
   add(embed, 3, 3);
   add(conv, 5, 4);

@@ -45,6 +45,7 @@ struct Options {
   Targets targets = Targets::cpu;
   // Of the GPU's programs.
   uint32_t embedCluster = 1; ///< blocks of the embedding kernel
+  bool residentEmbed = false; ///< its blocks wait for each other
   bool chunkedDecode = false; ///< as prefill, with groups of two dispatches
   bool choosesTokens = false; ///< after the head
   bool startEarly = false;   ///< all kernels but that of the convolution

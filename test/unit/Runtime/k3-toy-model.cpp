@@ -41,6 +41,8 @@ int main(int argc, char **argv) {
       options.targets = toy::Targets::gpu;
     else if (option == "both")
       options.targets = toy::Targets::both;
+    else if (option == "resident")
+      options.residentEmbed = true;
     else if (option == "fuzz")
       fuzz = true;
     else
@@ -48,7 +50,7 @@ int main(int argc, char **argv) {
   }
   if (argc < 2) {
     fputs("usage: k3-toy-model FOLDER [beside|apart|none] [no-decode] [gpu|both] "
-          "[fuzz]\n",
+          "[resident] [fuzz]\n",
           stderr);
     return 1;
   }

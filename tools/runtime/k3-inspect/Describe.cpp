@@ -127,6 +127,8 @@ std::string launchText(const Launch &launch) {
     text += formatText(", %u tensor maps", launch.tensor_maps()->size());
   if (launch.starts_early())
     text += ", starts early";
+  if (launch.resident())
+    text += ", resident";
   return text + formatText(", shared %u + %u bytes, %u registers, spills %u "
                            "bytes, stack %u bytes",
                            launch.dynamic_shared_bytes(),

@@ -85,7 +85,8 @@ static Json launchJson(const Launch *launch) {
           {"static_shared_bytes", launch->static_shared_bytes()},
           {"spill_bytes", launch->spill_bytes()},
           {"stack_bytes", launch->stack_bytes()},
-          {"starts_early", launch->starts_early()}};
+          {"starts_early", launch->starts_early()},
+          {"resident", launch->resident()}};
 }
 
 static Json productJson(const Product *product) {

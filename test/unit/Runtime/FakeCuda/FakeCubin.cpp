@@ -25,7 +25,7 @@ std::string cubinText(const std::string &chip, const std::vector<KernelText> &ke
   for (const KernelText &kernel : kernels) {
     text += kernel.name;
     for (uint32_t number : {kernel.ordinal, kernel.bindings, kernel.scalars, kernel.maps, kernel.tableBinding,
-                            kernel.tableLength, kernel.maxThreads})
+                            kernel.tableLength, kernel.maxThreads, uint32_t(kernel.resident)})
       text += " " + std::to_string(number);
     text += "\n";
   }

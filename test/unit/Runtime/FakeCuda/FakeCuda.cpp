@@ -190,7 +190,7 @@ struct Kernel {
   std::string name;
   uint32_t ordinal = 0, bindings = 0, scalars = 0, maps = 0, tableBinding = 0, tableLength = 0, maxThreads = 0;
   int maxShared = 48 << 10;
-  bool loaded = false, largeClusters = false;
+  bool loaded = false, largeClusters = false, resident = false;
   /// A real kernel, which cannot be run: bytes and offsets of its parameters.
   bool isReal = false;
   std::vector<std::pair<uint32_t, uint32_t>> real;
@@ -413,7 +413,8 @@ EXPORT int cuDeviceGetName(char *name, int size, int) {
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int) {
   ENTER("cuDeviceGetAttribute", false);
   const std::map<int, int> values = {
-      {13, 1980000}, {16, 132}, {36, 3201000}, {37, 6144}, {75, state.settings.major}, {76, state.settings.minor}};
+      {13, 1980000},           {16, int(state.settings.multiprocessors)}, {36, 3201000}, {37, 6144},
+      {75, state.settings.major}, {76, state.settings.minor}};
   auto found = values.find(attribute);
   if (found == values.end())
     return problem(invalidValue, "unknown attribute " + std::to_string(attribute));
@@ -838,7 +839,7 @@ EXPORT int cuModuleLoadData(Module **out, const void *image) {
     Kernel kernel;
     kernel.name = name;
     text >> kernel.ordinal >> kernel.bindings >> kernel.scalars >> kernel.maps >> kernel.tableBinding >>
-        kernel.tableLength >> kernel.maxThreads;
+        kernel.tableLength >> kernel.maxThreads >> kernel.resident;
     module->kernels[name] = kernel;
   }
   if (name != "end")
@@ -945,6 +946,10 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig *config, Kernel *kernel, void **p
       launch.early = true;
       continue;
     }
+    if (attribute.id == 2 && attribute.value[0] == 1 && !launch.cooperative) {
+      launch.cooperative = true;
+      continue;
+    }
     if (attribute.id != 4 || attribute.value[1] != 1 || attribute.value[2] != 1)
       return problem(invalidValue, "unknown attribute of a launch");
     launch.cluster = attribute.value[0];
@@ -955,6 +960,11 @@ EXPORT int cuLaunchKernelEx(const LaunchConfig *config, Kernel *kernel, void **p
       int(launch.sharedBytes) > kernel->maxShared || launch.cluster == 0 || config->grid[0] % launch.cluster != 0 ||
       (launch.cluster > 8 && !kernel->largeClusters) || extra || !kernel->loaded)
     return problem(invalidValue, kernel->name + ": a launch outside of the limits");
+  // One block of each kernel is at home on a multiprocessor.
+  if (launch.cooperative && blocksInAll > state.settings.multiprocessors)
+    return problem(cooperativeLaunchTooLarge, kernel->name + ": more blocks than run at once");
+  if (kernel->resident && !launch.cooperative)
+    return problem(invalidValue, kernel->name + ": blocks that wait for each other, in a launch that is not cooperative");
   std::vector<uint64_t> words;
   for (uint32_t i = 0; i < kernel->parameters(); ++i) {
     if (!kernel->isMap(i)) {

@@ -21,13 +21,14 @@ namespace fakecuda {
 
 // Results of the driver API that tests use.
 constexpr int success = 0, invalidValue = 1, outOfMemory = 2, noDevice = 100, noBinaryForGpu = 209,
-              illegalAddress = 700, launchFailed = 719, systemDriverMismatch = 803;
+              illegalAddress = 700, launchFailed = 719, cooperativeLaunchTooLarge = 720, systemDriverMismatch = 803;
 
 struct Settings {
   int driverVersion = 13000;
   int initResult = success;
   int devices = 1;
   int major = 9, minor = 0;
+  uint32_t multiprocessors = 132;
   uint64_t totalBytes = uint64_t(256) << 20; ///< of the heap, at most 1 GiB
   uint64_t usedByOthers = 0;
   uint8_t freshByte = 0xff; ///< what new memory holds: NaN
@@ -65,7 +66,7 @@ struct TensorMap {
 struct Launch {
   std::string kernel;
   uint32_t grid[3] = {}, threads = 0, sharedBytes = 0, cluster = 1;
-  bool captured = false, early = false;
+  bool captured = false, early = false, cooperative = false;
   std::vector<TensorMap> maps;
 };
 
@@ -105,6 +106,7 @@ struct KernelText {
   std::string name;
   uint32_t ordinal, bindings, scalars, maps, tableBinding, tableLength;
   uint32_t maxThreads = 1024;
+  bool resident = false; ///< its blocks wait for each other
 };
 std::string cubinText(const std::string &chip, const std::vector<KernelText> &kernels);
 
