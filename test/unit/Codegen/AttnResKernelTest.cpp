@@ -17,13 +17,20 @@ constexpr double tolerance = 1e-5;
 
 TEST(AttnResMix, MatchesReference) {
   Random random(1);
-  for (bool bf16 : {false, true})
+  struct Types {
+    bool weights, out; ///< whether they are bf16
+  };
+  std::vector<Types> types = {{false, false}, {true, false}};
+  if (forGpu())
+    types.push_back({true, true});
+  for (Types bf16 : types)
     for (bool norm : {false, true})
       for (auto [slots, dim] : {std::pair<Index, Index>{9, 64}, {1, 33}, {3, 1000}})
         for (const CompileOptions &way : allWays()) {
-          Array keyNorm = Array::floats(bf16, {dim}, random.normal(dim));
-          Array query = Array::floats(bf16, {1, dim}, random.normal(dim, 0.2));
-          Array outNorm = Array::floats(bf16, {dim}, random.normal(dim));
+          const char *outType = bf16.out ? "bf16" : "f32";
+          Array keyNorm = Array::floats(bf16.weights, {dim}, random.normal(dim));
+          Array query = Array::floats(bf16.weights, {1, dim}, random.normal(dim, 0.2));
+          Array outNorm = Array::floats(bf16.weights, {dim}, random.normal(dim));
           auto make = [&, r = slots, d = dim](Index tokens) {
             return Array::f32({r, tokens, d}, random.normal(r * tokens * d));
           };
@@ -31,14 +38,14 @@ TEST(AttnResMix, MatchesReference) {
           spec.in(make(2), {1}).index().in(keyNorm).in(query);
           if (norm)
             spec.optional("out_weight", outNorm).attr("out_eps = 1.0e-6 : f64");
-          spec.out(Array::undefined("f32", {2, dim}), {0}).attr("eps = 1.0e-5 : f64");
+          spec.out(Array::undefined(outType, {2, dim}), {0}).attr("eps = 1.0e-5 : f64");
           auto kernel = spec.compile(way);
           ASSERT_TRUE(kernel);
           for (Index tokens : {0, 1, 5})
             for (Index sources : {Index(1), slots - 1, slots}) {
               if (sources < 1)
                 continue;
-              Array stream = make(tokens), out = Array::undefined("f32", {tokens, dim});
+              Array stream = make(tokens), out = Array::undefined(outType, {tokens, dim});
               std::vector<Array> arrays = {stream, keyNorm, query};
               if (norm)
                 arrays.push_back(outNorm);
@@ -47,7 +54,7 @@ TEST(AttnResMix, MatchesReference) {
               Vec expected = ref::attnResMix(stream.values(), sources, keyNorm.values(), query.values(), 1e-5, {tokens, dim});
               if (norm)
                 expected = ref::rmsNorm(expected, outNorm.values(), tokens, dim, 1e-6);
-              EXPECT_TRUE(isClose(out, expected, tolerance))
+              EXPECT_TRUE(isClose(out, expected, tolerateStored(bf16.out, tolerance)))
                   << way << ", " << tokens << " tokens, " << sources << " sources of " << dim;
             }
         }

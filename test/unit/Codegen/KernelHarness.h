@@ -36,10 +36,14 @@ using gpu::Tolerance;
 bool exporting();
 /// Whether kernels are compiled for a GPU and their PTX is interpreted: where K3_SIMULATE_GPU is set.
 bool simulating();
+/// Whether kernels are for a GPU.
+inline bool forGpu() { return exporting() || simulating(); }
 /// The tolerance of results computed in other ways on a GPU.
-inline double tolerate(double onCpu, double onGpu) {
-  return exporting() || simulating() ? onGpu : onCpu;
-}
+inline double tolerate(double onCpu, double onGpu) { return forGpu() ? onGpu : onCpu; }
+/// Types of a result that ops may have, whether it is bf16: GPUs store so what only products read that round it.
+inline std::vector<bool> resultTypes() { return forGpu() ? std::vector<bool>{false, true} : std::vector<bool>{false}; }
+/// Of a result that is rounded to bf16 if `bf16`: half of its last place, and what it was off before.
+inline Tolerance tolerateStored(bool bf16, double ofLargest) { return {ofLargest, bf16 ? 1.0 / 256 : 0, 0}; }
 
 /// Memory that ends (up to alignment) at an unmapped page. The bytes around the data are checked when it is released.
 class GuardedMemory {

@@ -12,7 +12,7 @@ namespace {
 
 struct MlaCase {
   Index heads, latent, rope, nope, value, page;
-  bool bf16Cache;
+  bool bf16Cache, bf16Norm = false;
 };
 class Mla : public ::testing::TestWithParam<MlaCase> {
 protected:
@@ -56,7 +56,7 @@ TEST_P(Mla, Append) {
   MlaCase c = GetParam();
   Index width = c.latent + c.rope;
   Random random(1);
-  Array norm = Array::f32({c.latent}, random.normal(c.latent));
+  Array norm = Array::floats(c.bf16Norm, {c.latent}, random.normal(c.latent));
   auto cacheOf = [&](const Batch &b) {
     return Array::floats(c.bf16Cache, {b.pages, c.page, width}, random.normal(b.pages * c.page * width));
   };
@@ -138,22 +138,24 @@ TEST_P(Mla, Expand) {
   auto make = [&](Index tokens) {
     return Array::f32({tokens, c.heads, c.latent}, random.normal(tokens * c.heads * c.latent));
   };
-  for (const CompileOptions &way : allWays()) {
-    KernelSpec spec("k3.mla.expand");
-    spec.in(make(1), {0}).in(weight).out(Array::undefined("f32", {1, c.heads, c.value}), {0});
-    auto kernel = spec.attr("nope = " + std::to_string(c.nope) + " : i64").compile(way);
-    ASSERT_TRUE(kernel);
-    for (Index tokens : {0, 1, 5, 19}) {
-      Array x = make(tokens), out = Array::undefined("f32", {tokens, c.heads, c.value});
-      kernel->run({x, weight, out});
-      EXPECT_TRUE(isClose(out, ref::mlaExpand(x.values(), weight.values(), shape(tokens)), tolerance))
-          << way << ", " << tokens << " tokens";
+  for (bool bf16 : resultTypes())
+    for (const CompileOptions &way : allWays()) {
+      const char *outType = bf16 ? "bf16" : "f32";
+      KernelSpec spec("k3.mla.expand");
+      spec.in(make(1), {0}).in(weight).out(Array::undefined(outType, {1, c.heads, c.value}), {0});
+      auto kernel = spec.attr("nope = " + std::to_string(c.nope) + " : i64").compile(way);
+      ASSERT_TRUE(kernel);
+      for (Index tokens : {0, 1, 5, 19}) {
+        Array x = make(tokens), out = Array::undefined(outType, {tokens, c.heads, c.value});
+        kernel->run({x, weight, out});
+        Vec expected = ref::mlaExpand(x.values(), weight.values(), shape(tokens));
+        EXPECT_TRUE(isClose(out, expected, tolerateStored(bf16, tolerance))) << way << ", " << tokens << " tokens";
+      }
     }
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Mla,
                          ::testing::Values(MlaCase{3, 64, 16, 32, 48, 8, false}, MlaCase{2, 37, 5, 7, 11, 3, true},
-                                           MlaCase{1, 512, 64, 128, 128, 64, true}));
+                                           MlaCase{1, 512, 64, 128, 128, 64, true, true}));
 
 } // namespace
