@@ -39,6 +39,8 @@ public:
     bool early = false;                    ///< may begin before the launch in front has ended
     /// Blocks wait for each other: no more of them than the device runs at once.
     bool resident = false;
+    /// Addresses and bytes that are set to 0 before.
+    std::vector<std::pair<Address, std::uint64_t>> cleared;
     std::vector<std::uint64_t> parameters; ///< addresses, then scalars
     std::vector<Map> maps;                 ///< parameters after those
     std::vector<Address> written;          ///< arguments that it may write; for checkers
@@ -55,7 +57,8 @@ public:
   virtual Function load(const Kernel &kernel, const unsigned char *cubin, std::uint64_t bytes) = 0;
   virtual void launch(const Launch &launch) = 0;
   virtual void finish() = 0;
-  /// Seconds of one of `launches`, which are run one after the other from a graph: median of `samples` replays.
+  /// Seconds of one of `launches`, which are run one after the other from a graph: median of `samples` replays, without
+  /// what clearing alone takes.
   virtual double time(const std::vector<Launch> &launches, int samples) = 0;
 
   /// out[rows, n] = x[rows, k] weight[n, k]^T; x and weight are bf16, out is bf16 or f32.

@@ -81,6 +81,8 @@ template <typename T> static std::vector<std::uint8_t> bytesOf(const T &value) {
 }
 
 void PtxGpu::launch(const Launch &launch) {
+  for (auto [address, bytes] : launch.cleared)
+    fill(address, 0, bytes);
   const Code &code = loaded.at(launch.function);
   PtxMachine::Launch run;
   run.kernel = code.entry;

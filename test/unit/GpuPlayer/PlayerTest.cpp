@@ -51,6 +51,8 @@ public:
     return loaded.size() - 1;
   }
   void launch(const Launch &launch) override {
+    for (auto [address, bytes] : launch.cleared)
+      fill(address, 0, bytes);
     ++launches;
     (*loaded[launch.function])(launch);
   }
@@ -316,6 +318,31 @@ TEST_F(PlayerTest, SaysWhichKernelsAreResident) {
   set.kernels[0].resident = true;
   EXPECT_TRUE(play().pass);
   EXPECT_TRUE(resident);
+}
+
+TEST_F(PlayerTest, ClearsCountersOfTimedResidentKernels) {
+  // The second input becomes a counter that starts at 0.
+  c.trafficBytes = 80;
+  Bytes zeros(n * sizeof(float));
+  c.arguments[1].writes = true;
+  c.arguments[1].isTable = false;
+  c.arguments[1].shape = {n};
+  c.arguments[1].contents = {{Content::Kind::stored, set.store(zeros.data(), zeros.size()), {}, 0, 0, 0}};
+  c.expectations[0].mask = set.store(zeros.data(), n); // any sum will do
+  std::size_t cleared = 0;
+  gpu.kernels["add"] = [&](const Gpu::Launch &launch) {
+    if (launch.cleared.empty())
+      return;
+    ++cleared;
+    ASSERT_EQ(launch.cleared.size(), 1u);
+    EXPECT_EQ(launch.cleared[0].first, launch.parameters[1]);
+    EXPECT_EQ(launch.cleared[0].second, zeros.size());
+  };
+  play();
+  EXPECT_EQ(cleared, 0u) << "other kernels find what is there";
+  set.kernels[0].resident = true;
+  play();
+  EXPECT_EQ(cleared, gpu.timed.back().size());
 }
 
 TEST_F(PlayerTest, TimesKernelsThatOverlap) {
