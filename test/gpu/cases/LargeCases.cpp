@@ -12,6 +12,8 @@
 #include "lib/Reference/Kda.h"
 #include "lib/Reference/LatentMoe.h"
 #include "lib/Reference/Mla.h"
+#include "lib/Reference/MxFp4.h"
+#include "lib/Reference/Sample.h"
 #include "test/gpu/cases/DrawnTensor.h"
 
 #include <numeric>
@@ -309,6 +311,333 @@ TEST(Huge, KdaChunks) {
     append(positions, expected, (C * H - 1) * static_cast<Index>(of[part]->size()), *of[part], 3);
     expectAt(parts[part], positions, expected, chunkTolerance);
   }
+}
+
+TEST(Huge, SigmoidGate) {
+  const Index n = 12288, T = rowsOf(n);
+  DrawnTensor x = DrawnTensor::normal("f32", {T, n}), gate = DrawnTensor::normal("f32", {T, n});
+  Array out = Array::onDevice("f32", {T, n});
+  KernelSpec spec("k3.sigmoid_gate");
+  auto kernel = spec.in(x.array(), {0}).in(gate.array(), {0}).out(out, {0}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({x.array(), gate.array(), out});
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index t : {Index(0), T - 1})
+    append(positions, expected, t * n, ref::sigmoidGate(x.slice(t * n, n), gate.slice(t * n, n)), 31);
+  expectAt(out, positions, expected, tolerance);
+}
+
+TEST(Huge, KdaGate) {
+  const Index H = 96, K = 128, T = rowsOf(H * K);
+  DrawnTensor z = DrawnTensor::normal("f32", {T, H, K}), bias = DrawnTensor::normal("f32", {H, K});
+  DrawnTensor rate = DrawnTensor::normal("f32", {H}, 0.5);
+  Array out = Array::onDevice("f32", {T, H, K});
+  KernelSpec spec("k3.kda.gate");
+  spec.in(z.array(), {0}).in(bias.array()).optional("a_log", rate.array()).out(out, {0});
+  auto kernel = spec.attr("kind = #k3.gate_kind<softplus>").compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({z.array(), bias.array(), rate.array(), out});
+  Index first = (T - 1) * H * K;
+  std::vector<Index> positions;
+  Vec expected;
+  append(
+      positions, expected, first,
+      ref::kdaGate(z.slice(first, H * K), rate.slice(0, H), bias.slice(0, H * K), ref::GateKind::Softplus, 0, 1, H, K),
+      11);
+  expectAt(out, positions, expected, tolerance);
+}
+
+TEST(Huge, KdaDecodeState) {
+  const Index N = 2, H = 96, D = 128, taps = 4, S = rowsOf(H * D * D), C = H * D;
+  auto rows = [&] { return DrawnTensor::normal("f32", {N, C}); };
+  DrawnTensor q = rows(), k = rows(), v = rows(), z = DrawnTensor::normal("f32", {N, H, D});
+  DrawnTensor beta = DrawnTensor::normal("f32", {N, H}), gate = DrawnTensor::normal("f32", {N, H, D});
+  auto weight = [&] { return DrawnTensor::normal("bf16", {C, taps}); };
+  DrawnTensor qWeight = weight(), kWeight = weight(), vWeight = weight(), bias = DrawnTensor::normal("f32", {H, D});
+  DrawnTensor norm = DrawnTensor::normal("bf16", {D}), rate = DrawnTensor::normal("f32", {H}, 0.5);
+  DrawnTensor state = DrawnTensor::normal("f32", {S, H, D, D});
+  auto window = [&] { return DrawnTensor::normal("f32", {S, taps - 1, C}); };
+  DrawnTensor convQ = window(), convK = window(), convV = window();
+  Array slots = Array::i32({N}, {0, static_cast<std::int32_t>(S - 1)}), out = Array::onDevice("f32", {N, H, D});
+  KernelSpec spec("k3.kda.decode_step");
+  spec.in(q.array(), {0}).in(k.array(), {0}).in(v.array(), {0}).in(z.array(), {0}).in(beta.array(), {0});
+  spec.in(gate.array(), {0}).in(qWeight.array()).in(kWeight.array()).in(vWeight.array()).in(bias.array());
+  spec.in(norm.array()).in(slots, {0}).optional("a_log", rate.array()).out(out, {0}).out(state.array(), {0});
+  spec.out(convQ.array(), {0}).out(convK.array(), {0}).out(convV.array(), {0}).inPhases({"decode"});
+  spec.attr("kind = #k3.gate_kind<bounded_sigmoid>, lower_bound = -5.0 : f64, scale = 0.125 : f64, eps = 1.0e-5 : f64");
+  auto kernel = spec.attr("l2norm = true, delta = true").compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({q.array(), k.array(), v.array(), z.array(), beta.array(), gate.array(), qWeight.array(), kWeight.array(),
+               vWeight.array(), bias.array(), norm.array(), slots, rate.array(), out, state.array(), convQ.array(),
+               convK.array(), convV.array()});
+  auto last = [](const DrawnTensor &tensor, Index width) { return tensor.slice(width, width); };
+  auto weights = [&](const DrawnTensor &tensor) { return tensor.slice(0, C * taps); };
+  Vec qIn = last(q, C), kIn = last(k, C), vIn = last(v, C), zIn = last(z, C), betaIn = last(beta, H),
+      gateIn = last(gate, C);
+  Vec qW = weights(qWeight), kW = weights(kWeight), vW = weights(vWeight), biasIn = bias.slice(0, C);
+  Vec rateIn = rate.slice(0, H), normIn = norm.slice(0, D);
+  auto slot = [&](const DrawnTensor &tensor, Index width) { return tensor.slice((S - 1) * width, width); };
+  Vec next = slot(state, C * D), nextQ = slot(convQ, (taps - 1) * C), nextK = slot(convK, (taps - 1) * C);
+  Vec nextV = slot(convV, (taps - 1) * C);
+  ref::DecodeStep step{
+      qIn, kIn,  vIn, zIn, betaIn, gateIn, qW, kW, vW, biasIn, rateIn, normIn, ref::GateKind::BoundedSigmoid,
+      -5,  1e-5, taps};
+  Vec result = ref::kdaDecodeStep(step, Ints{0}, next, nextQ, nextK, nextV, {1, H, D, D},
+                                  {ref::Decay::PerChannel, true, true, 0.125});
+  auto expectSlot = [&](const Array &array, Index first, const Vec &values, Index stride, double ofLargest) {
+    std::vector<Index> positions;
+    Vec expected;
+    append(positions, expected, first, values, stride);
+    expectAt(array, positions, expected, ofLargest);
+  };
+  expectSlot(out, C, result, 5, 2e-5);
+  expectSlot(state.array(), (S - 1) * C * D, next, 97, tolerance);
+  for (auto [windows, values] : {std::pair{&convQ, &nextQ}, {&convK, &nextK}, {&convV, &nextV}})
+    expectSlot(windows->array(), (S - 1) * (taps - 1) * C, *values, 5, 0);
+}
+
+TEST(Huge, MxContractRows) {
+  const Index k = 7168, n = 128, T = rowsOf(k);
+  Random random(10);
+  std::vector<std::uint8_t> codes = random.bytes(n * k / 2), scales = random.bytes(n * k / 32, 118, 122);
+  Array weight = Array::i8({n, k / 2}, codes), scale = Array::i8({n, k / 32}, scales),
+        out = Array::onDevice("f32", {T, n});
+  DrawnTensor x = DrawnTensor::normal("f32", {T, k});
+  KernelSpec spec("k3.mx.contract");
+  auto kernel = spec.in(x.array(), {0}).in(weight).in(scale).out(out, {0}).inPhases({"prefill"}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({x.array(), weight, scale, out});
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index t : {Index(0), T / 2, T - 1})
+    append(positions, expected, t * n, ref::mxLinear(x.slice(t * k, k), codes.data(), scales.data(), 1, k, n));
+  expectAt(out, positions, expected, productTolerance);
+}
+
+/// One of three experts for each token: rows of x, or of the result, beyond 2^31 elements.
+void checkExpertRows(Index k, Index n) {
+  const Index E = 3, T = rowsOf(std::max(k, n));
+  Ints ids;
+  for (Index t = 0; t < T; ++t)
+    ids.push_back(static_cast<std::int32_t>(t % E));
+  ref::MoePlan plan = ref::planExperts(ids, E);
+  DrawnTensor x = DrawnTensor::normal("f32", {T, k}), weight = DrawnTensor::normal("bf16", {E, n, k});
+  Array offsets = Array::i32({E + 1}, plan.offsets), perm = Array::i32({T, 1}, plan.perm);
+  Array out = Array::onDevice("f32", {T, 1, n});
+  KernelSpec spec("k3.latent_moe.grouped_contract");
+  spec.in(x.array(), {0}).in(offsets).in(perm, {0}).in(weight.array()).out(out, {0}).inPhases({"prefill"});
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({x.array(), offsets, perm, weight.array(), out});
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index t : {Index(0), T / 2, T - 1})
+    append(positions, expected, t * n, ref::linear(x.slice(t * k, k), weight.slice(t % E * n * k, n * k), 1, k, n),
+           std::max<Index>(1, n / 128));
+  expectAt(out, positions, expected, productTolerance);
+}
+
+TEST(Huge, ExpertInputs) { checkExpertRows(28672, 128); }
+TEST(Huge, ExpertResults) { checkExpertRows(192, 28672); }
+
+TEST(Huge, Route) {
+  const Index E = 896, k = 16, T = rowsOf(E);
+  DrawnTensor logits = DrawnTensor::normal("f32", {T, E}), bias = DrawnTensor::normal("f32", {E}, 0.1);
+  Array ids = Array::onDevice("i32", {T, k}), weights = Array::onDevice("f32", {T, k});
+  KernelSpec spec("k3.latent_moe.route");
+  spec.in(logits.array(), {0}).in(bias.array()).out(ids, {0}).out(weights, {0});
+  auto kernel = spec.attr("renormalize = true, scale = 2.5 : f64").compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({logits.array(), bias.array(), ids, weights});
+  std::vector<Index> positions;
+  Vec expectedIds, expected;
+  for (Index t = T - 1; positions.size() < static_cast<std::size_t>(3 * k); --t) {
+    ref::Routing routing = ref::route(logits.slice(t * E, E), bias.slice(0, E), 1, {E, k, true, 2.5});
+    if (routing.margin[0] <= 1e-6) // f32 scores cannot tell apart what is closer than this
+      continue;
+    append(positions, expected, t * k, routing.weights);
+    expectedIds.insert(expectedIds.end(), routing.ids.begin(), routing.ids.end());
+  }
+  expectAt(ids, positions, expectedIds, 0);
+  expectAt(weights, positions, expected, tolerance);
+}
+
+TEST(Huge, Sample) {
+  const Index V = 163840, R = rowsOf(V), parameters = 8;
+  const std::vector<Index> wanted{0, R / 2, R - 1};
+  DrawnTensor logits = DrawnTensor::normal("f32", {R, V}, 3);
+  Ints words(static_cast<std::size_t>(R * parameters)), bans(static_cast<std::size_t>(V / 32));
+  constexpr std::int32_t one = 0x3f800000; // 1.0f
+  for (Index row : wanted) {
+    words[static_cast<std::size_t>(row * parameters)] = 1;
+    words[static_cast<std::size_t>(row * parameters + 3)] = one; // top-p; the temperature is 0
+  }
+  Array rules = Array::i32({R, parameters}, words), banned = Array::i32({1, V / 32}, bans),
+        ids = Array::onDevice("i32", {R});
+  KernelSpec spec("k3.sample");
+  auto kernel = spec.in(logits.array(), {0}).in(rules, {0}).in(banned).out(ids, {0}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({logits.array(), rules, banned, ids});
+  Vec expected;
+  for (Index row : wanted)
+    expected.push_back(ref::sample(logits.slice(row * V, V), {{}, 0, 0, 1, 0}, 0).id);
+  expectAt(ids, wanted, expected, 0);
+}
+
+TEST(Huge, Absorb) {
+  const Index H = 32, l = 512, r = 64, nope = 128, v = 128, T = rowsOf(H * (l + r));
+  DrawnTensor q = DrawnTensor::normal("f32", {T, H, nope + r}), weight = DrawnTensor::normal("bf16", {H, nope + v, l});
+  Array out = Array::onDevice("f32", {T, H, l + r});
+  KernelSpec spec("k3.mla.absorb");
+  spec.in(q.array(), {0}).in(weight.array()).out(out, {0}).inPhases({"prefill"});
+  auto kernel = spec.attr("nope = 128 : i64").compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({q.array(), weight.array(), out});
+  Index width = H * (nope + r), first = (T - 1) * H * (l + r);
+  std::vector<Index> positions;
+  Vec expected;
+  append(positions, expected, first,
+         ref::mlaAbsorb(q.slice((T - 1) * width, width), weight.slice(0, H * (nope + v) * l), {1, H, l, r, nope, v, 1}),
+         7);
+  expectAt(out, positions, expected, productTolerance);
+}
+
+TEST(Huge, Expand) {
+  const Index H = 32, l = 512, nope = 128, v = 128, T = rowsOf(H * l);
+  DrawnTensor x = DrawnTensor::normal("f32", {T, H, l}), weight = DrawnTensor::normal("bf16", {H, nope + v, l});
+  Array out = Array::onDevice("f32", {T, H, v});
+  KernelSpec spec("k3.mla.expand");
+  spec.in(x.array(), {0}).in(weight.array()).out(out, {0}).inPhases({"prefill"});
+  auto kernel = spec.attr("nope = 128 : i64").compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({x.array(), weight.array(), out});
+  std::vector<Index> positions;
+  Vec expected;
+  append(positions, expected, (T - 1) * H * v,
+         ref::mlaExpand(x.slice((T - 1) * H * l, H * l), weight.slice(0, H * (nope + v) * l), {1, H, l, 0, nope, v, 1}),
+         7);
+  expectAt(out, positions, expected, productTolerance);
+}
+
+TEST(Huge, LatentCacheByParts) {
+  const Index l = 512, lr = 576, page = 64, P = rowsOf(page * lr), H = 32, tile = 32, runs = 4;
+  DrawnTensor q = DrawnTensor::normal("f32", {1, H, lr}), cache = DrawnTensor::normal("bf16", {P, page, lr});
+  auto last = static_cast<std::int32_t>(P - 1);
+  Array lengths = Array::i32({1}, {70}), table = Array::i32({1, 2}, {last, last - 1});
+  Array out = Array::undefined("f32", {1, H, l}), parts = Array::undefined("f32", {runs, 2, H, l});
+  Array states = Array::undefined("f32", {runs, 2, H, 2});
+  KernelSpec spec("k3.mla.attend_partial");
+  spec.in(q.array(), {0})
+      .in(cache.array(), {0})
+      .in(lengths, {0})
+      .in(table, {0, 1})
+      .out(out, {0})
+      .out(parts)
+      .out(states);
+  auto kernel = spec.attr("scale = 0.07 : f64, tile = 32 : i64").inPhases({"decode"}).compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({q.array(), cache.array(), lengths, table, out, parts, states});
+  Vec context = cache.slice((P - 1) * page * lr, page * lr), second = cache.slice((P - 2) * page * lr, page * lr);
+  context.insert(context.end(), second.begin(), second.end());
+  ref::AttendParts expected = ref::mlaAttendPartial(q.slice(0, H * lr), context, 0.07, Ints{70}, Ints{0, 1}, tile, runs,
+                                                    {1, H, l, lr - l, 0, 0, page});
+  EXPECT_TRUE(isClose(out, expected.out, 5e-5));
+  EXPECT_TRUE(isClose(parts, expected.parts, 5e-5));
+  EXPECT_TRUE(isClose(states, expected.states, 5e-5));
+}
+
+/// Chunks of 64 rows for matrix units. Products have inputs rounded to bf16, up to three in a row.
+constexpr double roundedTolerance = 1.5e-2;
+
+TEST(Huge, KdaChunksByTensorCores) {
+  const Index H = 96, D = 128, L = 64, C = rowsOf(H * L * D), T = C * L;
+  auto make = [&] { return DrawnTensor::normal("bf16", {T, H, D}); };
+  DrawnTensor q = make(), k = make(), v = make(), beta = DrawnTensor::normal("f32", {T, H});
+  DrawnTensor g = DrawnTensor::uniform("f32", {T, H, D}, -5, 0);
+  Ints chunkList;
+  for (Index chunk = 0; chunk < C; ++chunk)
+    chunkList.insert(chunkList.end(), {static_cast<std::int32_t>(chunk * L), static_cast<std::int32_t>(L)});
+  Array chunks = Array::i32({C, 2}, chunkList);
+  KernelSpec spec("k3.kda.chunk_prepare");
+  spec.in(q.array(), {0})
+      .in(k.array(), {0})
+      .in(v.array(), {0})
+      .in(g.array(), {0})
+      .in(beta.array(), {0})
+      .in(chunks, {0});
+  std::vector<Array> parts, arrays{q.array(), k.array(), v.array(), g.array(), beta.array(), chunks};
+  for (const Shape &shape :
+       {Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, D}, Shape{C, H, L, L}})
+    parts.push_back(Array::onDevice("bf16", shape));
+  parts.push_back(Array::onDevice("f32", {C, H, D}));
+  for (const Array &part : parts) {
+    spec.out(part, {0});
+    arrays.push_back(part);
+  }
+  spec.attr("scale = 0.25 : f64, l2norm = true").attr("anchor = #k3.anchor<tile_row>").inPhases({"prefill"});
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run(arrays);
+  auto rowsIn = [&](const DrawnTensor &tensor, Index width) {
+    std::vector<Index> rows;
+    for (Index i = 0; i < L; ++i)
+      rows.push_back(((C - 1) * L + i) * H + H - 1);
+    return tensor.rows(rows, width);
+  };
+  ref::ChunkParts want = ref::kdaChunkPrepare(rowsIn(q, D), rowsIn(k, D), rowsIn(v, D), rowsIn(g, D), rowsIn(beta, 1),
+                                              ref::chunkTable(Ints{0, static_cast<std::int32_t>(L)}, L), {L, 1, D, D},
+                                              {ref::Decay::PerChannel, true, true, 0.25});
+  const Vec *of[] = {&want.qg, &want.w, &want.u, &want.kd, &want.aqk, &want.gl};
+  for (int part = 0; part < 6; ++part) {
+    std::vector<Index> positions;
+    Vec expected;
+    append(positions, expected, (C * H - 1) * static_cast<Index>(of[part]->size()), *of[part], 3);
+    // Queries have length 0.25; a product may be much smaller. Decays below f32's range are 0.
+    expectAt(parts[part], positions, expected,
+             part == 5 ? Tolerance{1e-4, 0, 1e-30}
+                       : Tolerance{roundedTolerance, 0, part == 4 ? 0.25 * roundedTolerance : 0});
+  }
+}
+
+/// A long sequence, and one of a chunk behind it, whose parts lie at the ends of all tensors.
+TEST(Huge, KdaScanByTensorCores) {
+  const Index H = 96, D = 128, L = 64, C = rowsOf(H * L * D), T = C * L, S = 3;
+  DrawnTensor qg = DrawnTensor::normal("bf16", {C, H, L, D}, 0.02), w = DrawnTensor::normal("bf16", {C, H, L, D}, 0.05);
+  DrawnTensor u = DrawnTensor::normal("bf16", {C, H, L, D}), kd = DrawnTensor::normal("bf16", {C, H, L, D}, 0.05);
+  // Scores are a triangle, which cannot be drawn: none. Their tensor is half as large as 2^31 elements.
+  DrawnTensor aqk = DrawnTensor::uniform("bf16", {C, H, L, L}, 0, 0),
+              gl = DrawnTensor::uniform("f32", {C, H, D}, 0.1, 0.9);
+  DrawnTensor state = DrawnTensor::normal("f32", {S, H, D, D});
+  Ints chunkList;
+  for (Index chunk = 0; chunk < C; ++chunk)
+    chunkList.insert(chunkList.end(), {static_cast<std::int32_t>(chunk * L), static_cast<std::int32_t>(L)});
+  auto first = static_cast<std::int32_t>(C - 1);
+  Array chunks = Array::i32({C, 2}, chunkList), chunkCu = Array::i32({3}, {0, first, first + 1});
+  Array slots = Array::i32({2}, {0, 2}), out = Array::onDevice("f32", {T, H, D});
+  KernelSpec spec("k3.kda.chunk_scan");
+  for (const DrawnTensor *part : {&qg, &w, &u, &kd, &aqk, &gl})
+    spec.in(part->array(), {0});
+  spec.in(chunks, {0}).in(chunkCu, {0}).in(slots, {0}).out(out, {0}).out(state.array(), {0}).inPhases({"prefill"});
+  auto kernel = spec.compile(target);
+  ASSERT_TRUE(kernel);
+  kernel->run({qg.array(), w.array(), u.array(), kd.array(), aqk.array(), gl.array(), chunks, chunkCu, slots, out,
+               state.array()});
+  // The last head of the last chunk.
+  auto block = [&](const DrawnTensor &part, Index size) { return part.slice((C * H - 1) * size, size); };
+  ref::ChunkParts parts{block(qg, L * D), block(w, L * D),   block(u, L * D),
+                        block(kd, L * D), block(aqk, L * L), block(gl, D)};
+  Vec next = state.slice((S * H - 1) * D * D, D * D);
+  Vec result =
+      ref::kdaChunkScan(parts, ref::chunkTable(Ints{0, static_cast<std::int32_t>(L)}, L), Ints{0}, next, {L, 1, D, D});
+  std::vector<Index> positions, statePositions;
+  Vec expected, expectedState;
+  for (Index i = 0; i < L; ++i)
+    append(positions, expected, ((T - L + i) * H + H - 1) * D,
+           Vec(result.begin() + i * D, result.begin() + (i + 1) * D), 3);
+  append(statePositions, expectedState, (S * H - 1) * D * D, next, 7);
+  expectAt(out, positions, expected, roundedTolerance);
+  expectAt(state.array(), statePositions, expectedState, roundedTolerance);
 }
 
 //===----------------------------------------------------------------------===//
