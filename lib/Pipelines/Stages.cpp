@@ -70,6 +70,8 @@ void k3::buildChunkStage(OpPassManager &manager, const StageOptions &options) {
     manager.addNestedPass<func::FuncOp>(createRoundInputs({options.bf16Decode}));
   if (options.bf16Products && options.gpu)
     manager.addNestedPass<func::FuncOp>(createNarrowActivations());
+  if (options.gpu && !options.forceGeneric)
+    manager.addNestedPass<func::FuncOp>(createFuseExperts());
   addVerifier(manager, Stage::Chunk);
 }
 

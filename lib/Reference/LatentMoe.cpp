@@ -76,6 +76,15 @@ Vec k3::ref::groupedContract(View x, const MoePlan &plan, const std::vector<View
   return y;
 }
 
+ExpertRows k3::ref::expertMlp(View x, const MoePlan &plan, const std::vector<View> &w1, const std::vector<View> &w3,
+                              const std::vector<View> &w2, Index topK, Index dim, Index width, Activation activation) {
+  ExpertRows rows;
+  rows.inner = glu(groupedContract(x, plan, w1, topK, dim, width), groupedContract(x, plan, w3, topK, dim, width),
+                   activation);
+  rows.out = groupedContract(rows.inner, plan, w2, topK, width, dim);
+  return rows;
+}
+
 Vec k3::ref::combine(View y, View weights, Index tokens, Index topK, Index dim) {
   Index slots = tokens * topK;
   require(weights.size() == slots && y.size() == slots * dim, "combine: sizes differ");
@@ -94,9 +103,7 @@ Vec k3::ref::moeBlock(View x, const MoeWeights &w, MoeShape s, RouteOptions o, A
   MoePlan plan = planExperts(chosen.ids, o.experts);
 
   Vec z = w.down.empty() ? x.toVec() : linear(x, w.down, s.tokens, s.hidden, s.latent);
-  Vec gate = groupedContract(z, plan, w.w1, o.topK, s.latent, s.expertWidth);
-  Vec up = groupedContract(z, plan, w.w3, o.topK, s.latent, s.expertWidth);
-  Vec y = groupedContract(glu(gate, up, activation), plan, w.w2, o.topK, s.expertWidth, s.latent);
+  Vec y = expertMlp(z, plan, w.w1, w.w3, w.w2, o.topK, s.latent, s.expertWidth, activation).out;
   Vec out = combine(y, chosen.weights, s.tokens, o.topK, s.latent);
 
   if (!w.norm.empty())

@@ -37,6 +37,16 @@ MoePlan planExperts(IntView ids, Index experts);
 /// [T,topK,in] (a row per slot). Returns y [T,topK,out].
 Vec groupedContract(View x, const MoePlan &plan, const std::vector<View> &w, Index topK, Index in, Index out);
 
+/// Every slot through its expert's gated unit and down projection (k3.latent_moe.expert_mlp): inner[s,:] =
+/// act(x_s w1[e]^T, x_s w3[e]^T), out[s,:] = inner[s,:] w2[e]^T. x [T,dim]; w1 and w3 have E views [width,dim], w2 has E
+/// views [dim,width].
+struct ExpertRows {
+  Vec inner; ///< [T,topK,width]
+  Vec out;   ///< [T,topK,dim]
+};
+ExpertRows expertMlp(View x, const MoePlan &plan, const std::vector<View> &w1, const std::vector<View> &w3,
+                     const std::vector<View> &w2, Index topK, Index dim, Index width, Activation activation);
+
 /// u[t,:] = sum_i weights[t,i] * y[t,i,:], i rising (k3.latent_moe.combine). y [T,topK,dim] -> [T,dim].
 Vec combine(View y, View weights, Index tokens, Index topK, Index dim);
 

@@ -292,7 +292,7 @@ SmallVector<Value> Expander::expand(LatentMoeBlockOp op) {
   Value offsets = createEmpty(b, NameLoc::get(b.getStringAttr("out"), loc), {index(experts + 1)}, b.getI32Type());
   Value perm = empty({topK}, b.getI32Type());
   auto plan = MoePlanOp::create(b, at("plan"), TypeRange{offsets.getType(), perm.getType()}, route.getResult(0),
-                                offsets, perm, KernelConfigAttr());
+                                /*progress=*/Value(), offsets, perm, KernelConfigAttr());
   offsets = plan.getResult(0);
   perm = plan.getResult(1);
 

@@ -193,6 +193,18 @@ def FuseKdaDecode : Pass<"k3-fuse-kda-decode", "::mlir::func::FuncOp"> {
   }];
 }
 
+def FuseExperts : Pass<"k3-fuse-experts", "::mlir::func::FuncOp"> {
+  let summary = "decode on GPUs: the routed experts between their latent projections are one op";
+  let description = [{
+    In functions of phase decode the gated `k3.latent_moe.grouped_contract` and the one that reads its rows become
+    `k3.latent_moe.expert_mlp`, and `k3.latent_moe.plan` makes the counters that it needs. Two kernels of some 50
+    microseconds each lose a tenth of them where they begin and end.
+
+    After the passes that round and narrow what the contractions read, because they know those.
+  }];
+  let dependentDialects = ["::mlir::tensor::TensorDialect"];
+}
+
 //===----------------------------------------------------------------------===//
 // kernels
 //===----------------------------------------------------------------------===//

@@ -16,55 +16,87 @@ LogicalResult MoeRouteOp::verifyConstraints() {
 
 LogicalResult MoePlanOp::verifyConstraints() { return success(); }
 
+static LogicalResult verifyEnds(Operation *op) {
+  int64_t experts = getStaticNamedDim(op, "E");
+  return ShapedType::isDynamic(experts) ? success() : verifyNamedDim(op, "E1", "E + 1", experts + 1);
+}
+
+static Type elementOf(Value value) { return cast<ShapedType>(value.getType()).getElementType(); }
+
+/// Packed weights have scales, others have none.
+static LogicalResult verifyScale(Operation *op, StringRef weightName, Value weight, StringRef scaleName, Value scale) {
+  Type element = elementOf(weight);
+  bool packed = element.isInteger(8);
+  if (packed && !scale)
+    return op->emitOpError() << "expected '" << scaleName << "' with i8 '" << weightName << "', got none";
+  if (!packed && scale)
+    return op->emitOpError() << "expected no '" << scaleName << "' with " << element << " '" << weightName << "', got "
+                             << scale.getType();
+  if (scale && !elementOf(scale).isInteger(8))
+    return op->emitOpError() << "expected i8 '" << scaleName << "', got " << elementOf(scale);
+  return success();
+}
+
+static LogicalResult verifySameElement(Operation *op, Value weight, StringRef otherName, Value other) {
+  if (elementOf(other) == elementOf(weight))
+    return success();
+  return op->emitOpError() << "expected 'weight' and '" << otherName << "' of one element type, got "
+                           << elementOf(weight) << " and " << elementOf(other);
+}
+
+static LogicalResult verifyBetas(Operation *op, std::optional<Activation> activation, const APFloat &beta,
+                                 const APFloat &linearBeta) {
+  if (activation != Activation::situ)
+    return success();
+  for (auto [name, value] : {std::pair("beta", beta), std::pair("linear_beta", linearBeta)})
+    if (!(value.convertToDouble() > 0) || !value.isFinite())
+      return op->emitOpError() << "expected finite '" << name << "' > 0 with situ, got " << value.convertToDouble();
+  return success();
+}
+
+/// Row `width` of a weight, and `groups` of its scale, hold `depth` values.
+static LogicalResult verifyDepth(Operation *op, bool packed, StringRef depth, StringRef width, StringRef groups) {
+  int64_t k = getStaticNamedDim(op, depth);
+  if (ShapedType::isDynamic(k))
+    return success();
+  if (!packed)
+    return verifyNamedDim(op, width, depth, k);
+  if (k % 32)
+    return op->emitOpError() << "expected '" << depth << "' to be a multiple of 32 with i8 'weight', got " << k;
+  return failure(failed(verifyNamedDim(op, width, (depth + " / 2").str(), k / 2)) ||
+                 failed(verifyNamedDim(op, groups, (depth + " / 32").str(), k / 32)));
+}
+
 LogicalResult MoeGroupedContractOp::verifyConstraints() {
   Operation *op = getOperation();
-  if (int64_t experts = getStaticNamedDim(op, "E"); !ShapedType::isDynamic(experts))
-    if (failed(verifyNamedDim(op, "E1", "E + 1", experts + 1)))
-      return failure();
-
-  if (failed(verifyBf16Products(op, getBf16X(), getWeight())))
-    return failure();
-  Type element = cast<ShapedType>(getWeight().getType()).getElementType();
-  bool packed = element.isInteger(8);
-  auto checkScale = [&](StringRef weight, StringRef name, Value scale) -> LogicalResult {
-    if (packed && !scale)
-      return emitOpError() << "expected '" << name << "' with i8 '" << weight << "', got none";
-    if (!packed && scale)
-      return emitOpError() << "expected no '" << name << "' with " << element << " '" << weight << "', got "
-                           << scale.getType();
-    if (scale && !cast<ShapedType>(scale.getType()).getElementType().isInteger(8))
-      return emitOpError() << "expected i8 '" << name << "', got "
-                           << cast<ShapedType>(scale.getType()).getElementType();
-    return success();
-  };
-  if (failed(checkScale("weight", "scale", getScale())))
+  if (failed(verifyEnds(op)) || failed(verifyBf16Products(op, getBf16X(), getWeight())) ||
+      failed(verifyScale(op, "weight", getWeight(), "scale", getScale())))
     return failure();
   if (getUpWeight()) {
-    if (Type up = cast<ShapedType>(getUpWeight().getType()).getElementType(); up != element)
-      return emitOpError() << "expected 'weight' and 'up_weight' of one element type, got " << element << " and " << up;
-    if (failed(checkScale("up_weight", "up_scale", getUpScale())))
+    if (failed(verifySameElement(op, getWeight(), "up_weight", getUpWeight())) ||
+        failed(verifyScale(op, "up_weight", getUpWeight(), "up_scale", getUpScale())))
       return failure();
   } else if (getUpScale()) {
     return emitOpError("expected no 'up_scale' without 'up_weight', got one");
   }
-
   if (static_cast<bool>(getUpWeight()) != getActivation().has_value())
     return emitOpError() << "expected 'activation' and 'up_weight' together, got '"
                          << (getUpWeight() ? "up_weight" : "activation") << "' only";
-  if (getActivation() == Activation::situ)
-    for (auto [name, beta] : {std::pair("beta", getBeta()), std::pair("linear_beta", getLinearBeta())})
-      if (!(beta.convertToDouble() > 0) || !beta.isFinite())
-        return emitOpError() << "expected finite '" << name << "' > 0 with situ, got " << beta.convertToDouble();
+  return failure(failed(verifyBetas(op, getActivation(), getBeta(), getLinearBeta())) ||
+                 failed(verifyDepth(op, elementOf(getWeight()).isInteger(8), "kx", "wk", "kg")));
+}
 
-  int64_t k = getStaticNamedDim(op, "kx");
-  if (ShapedType::isDynamic(k))
-    return success();
-  if (!packed)
-    return verifyNamedDim(op, "wk", "kx", k);
-  if (k % 32)
-    return emitOpError() << "expected 'kx' to be a multiple of 32 with i8 'weight', got " << k;
-  return failure(failed(verifyNamedDim(op, "wk", "kx / 2", k / 2)) ||
-                 failed(verifyNamedDim(op, "kg", "kx / 32", k / 32)));
+LogicalResult MoeExpertMlpOp::verifyConstraints() {
+  Operation *op = getOperation();
+  bool packed = elementOf(getWeight()).isInteger(8);
+  return failure(failed(verifyEnds(op)) || failed(verifyBf16Products(op, getBf16X(), getWeight())) ||
+                 failed(verifyScale(op, "weight", getWeight(), "scale", getScale())) ||
+                 failed(verifySameElement(op, getWeight(), "up_weight", getUpWeight())) ||
+                 failed(verifyScale(op, "up_weight", getUpWeight(), "up_scale", getUpScale())) ||
+                 failed(verifySameElement(op, getWeight(), "down_weight", getDownWeight())) ||
+                 failed(verifyScale(op, "down_weight", getDownWeight(), "down_scale", getDownScale())) ||
+                 failed(verifyBetas(op, getActivation(), getBeta(), getLinearBeta())) ||
+                 failed(verifyDepth(op, packed, "kx", "wk", "kg")) || failed(verifyDepth(op, packed, "n", "wn", "ng")));
 }
 
 LogicalResult MoeCombineOp::verifyConstraints() {

@@ -21,7 +21,7 @@ static SmallVector<StringRef> splitTable(Operation *op) {
   return fields;
 }
 
-/// Index of the ODS operand that operand `operandNumber` belongs to. Operands are inputs, optional inputs,
+/// Index of the ODS operand that operand `operandNumber` belongs to. Operands are inputs, optional operands,
 /// destinations; ODS keeps segment sizes only where more than one operand is optional.
 static unsigned getOdsIndex(Operation *op, unsigned operandNumber) {
   if (auto segments = op->getInherentAttr("operandSegmentSizes"); segments && *segments) {

@@ -36,6 +36,7 @@ Decomposed decompose(AttnResAccumulateOp op, TensorBuilder &b);
 Decomposed decompose(MoeRouteOp op, TensorBuilder &b);
 Decomposed decompose(MoePlanOp op, TensorBuilder &b);
 Decomposed decompose(MoeGroupedContractOp op, TensorBuilder &b);
+Decomposed decompose(MoeExpertMlpOp op, TensorBuilder &b);
 Decomposed decompose(MoeCombineOp op, TensorBuilder &b);
 
 Decomposed decompose(MlaAppendOp op, TensorBuilder &b);

@@ -90,45 +90,73 @@ Decomposed k3::decompose(MoePlanOp op, TensorBuilder &b) {
         Value perm = b.storeIndex(slot, values[0], {b.divIndex(position, topK), b.remIndex(position, topK)});
         return {perm, increment(values[1], id)};
       });
+  if (Value progress = op.getProgress())
+    return {linalg::FillOp::create(b, none, progress).getResult(0), offsets, sorted[0]};
   return {offsets, sorted[0]};
 }
 
-Decomposed k3::decompose(MoeGroupedContractOp op, TensorBuilder &b) {
-  OpFoldResult topK = b.size(op.getPerm(), 1);
-  Value zero = b.index(0), one = b.index(1), x = op.getX();
+namespace {
+/// The products of all slots with their experts' matrices.
+struct SlotProducts {
+  Value x, offsets, perm, weight, scale, upWeight, upScale;
+  bool roundsX;
+  std::optional<Activation> activation;
+  double beta = 0, linearBeta = 0;
+
+  Value emit(TensorBuilder &b, Value out) const;
+};
+} // namespace
+
+Value SlotProducts::emit(TensorBuilder &b, Value out) const {
+  OpFoldResult topK = b.size(perm, 1);
+  Value zero = b.index(0), one = b.index(1);
   bool perSlot = cast<RankedTensorType>(x.getType()).getRank() == 3;
   auto matrix = [&](Value weights, Value expert) {
     return weights ? b.slice(weights, {Dim::at(expert), Dim::all(), Dim::all()}) : Value();
   };
-
-  Value result = b.forEach(zero, b.size(op.getWeight(), 0), op.getOut(), [&](Value e, Value out) {
-    Value begin = b.loadIndex(op.getOffsets(), {e}), end = b.loadIndex(op.getOffsets(), {b.addIndex(e, one)});
-    Value weight = matrix(op.getWeight(), e), scale = matrix(op.getScale(), e);
-    Value upWeight = matrix(op.getUpWeight(), e), upScale = matrix(op.getUpScale(), e);
+  return b.forEach(zero, b.size(weight, 0), out, [&](Value e, Value out) {
+    Value begin = b.loadIndex(offsets, {e}), end = b.loadIndex(offsets, {b.addIndex(e, one)});
+    Value ownWeight = matrix(weight, e), ownScale = matrix(scale, e);
+    Value ownUpWeight = matrix(upWeight, e), ownUpScale = matrix(upScale, e);
     return b.forEach(begin, end, out, [&](Value position, Value out) {
-      Value slot = b.loadIndex(op.getPerm(), {b.divIndex(position, topK), b.remIndex(position, topK)});
+      Value slot = b.loadIndex(perm, {b.divIndex(position, topK), b.remIndex(position, topK)});
       Value token = b.divIndex(slot, topK), choice = b.remIndex(slot, topK);
       Value row = perSlot ? b.slice(x, {Dim::at(token), Dim::at(choice), Dim::all()})
                           : b.slice(x, {Dim::at(token), Dim::all()});
-      if (op.getBf16X())
+      if (roundsX)
         row = b.copy(row, b.empty(b.sizes(row), b.getBF16Type()));
       Value odd;
-      if (scale)
+      if (ownScale)
         std::tie(row, odd) = splitEvenOdd(b, row);
       SmallVector<Dim> at{Dim::at(token), Dim::at(choice), Dim::all()};
       Value place = b.slice(out, at);
-      Value product = emitMatVec(b, row, odd, weight, scale, b.fill(b.accumulator(place), b.f32(0)));
-      if (upWeight) {
-        Value up = emitMatVec(b, row, odd, upWeight, upScale, b.zeros({b.size(out, 2)}));
+      Value product = emitMatVec(b, row, odd, ownWeight, ownScale, b.fill(b.accumulator(place), b.f32(0)));
+      if (ownUpWeight) {
+        Value up = emitMatVec(b, row, odd, ownUpWeight, ownUpScale, b.zeros({b.size(out, 2)}));
         product = b.map(up, product, [&](TensorBuilder &b, ValueRange args) {
-          return emitGlu(b, *op.getActivation(), op.getBeta().convertToDouble(), op.getLinearBeta().convertToDouble(),
-                         args[1], args[0]);
+          return emitGlu(b, *activation, beta, linearBeta, args[1], args[0]);
         });
       }
       return b.put(b.finish(product, place), out, at);
     });
   });
-  return {result};
+}
+
+Decomposed k3::decompose(MoeGroupedContractOp op, TensorBuilder &b) {
+  SlotProducts products{op.getX(),        op.getOffsets(),  op.getPerm(),   op.getWeight(),
+                        op.getScale(),    op.getUpWeight(), op.getUpScale(), op.getBf16X(),
+                        op.getActivation(), op.getBeta().convertToDouble(), op.getLinearBeta().convertToDouble()};
+  return {products.emit(b, op.getOut())};
+}
+
+Decomposed k3::decompose(MoeExpertMlpOp op, TensorBuilder &b) {
+  SlotProducts gated{op.getX(),     op.getOffsets(),  op.getPerm(),   op.getWeight(),
+                     op.getScale(), op.getUpWeight(), op.getUpScale(), op.getBf16X(),
+                     op.getActivation(), op.getBeta().convertToDouble(), op.getLinearBeta().convertToDouble()};
+  Value inner = gated.emit(b, op.getInner());
+  SlotProducts down{inner,   op.getOffsets(), op.getPerm(), op.getDownWeight(), op.getDownScale(),
+                    Value(), Value(),         op.getBf16X(), std::nullopt};
+  return {inner, down.emit(b, op.getOut()), op.getProgress()};
 }
 
 Decomposed k3::decompose(MoeCombineOp op, TensorBuilder &b) {

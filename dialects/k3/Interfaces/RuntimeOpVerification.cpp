@@ -204,11 +204,13 @@ static void check(MoePlanOp op, Checks &c) {
   c.ids("ids", op.getIds(), experts, "E");
 }
 
-static void check(MoeGroupedContractOp op, Checks &c) {
+template <typename OpTy> static void checkPlan(OpTy op, Checks &c) {
   Value slots = c.mul(c.dim("T"), c.dim("k"));
   c.boundaries("offsets", op.getOffsets(), "E", slots, "T k");
   c.ids("perm", op.getPerm(), slots, "T k");
 }
+static void check(MoeGroupedContractOp op, Checks &c) { checkPlan(op, c); }
+static void check(MoeExpertMlpOp op, Checks &c) { checkPlan(op, c); }
 
 static void check(MlaAppendOp op, Checks &c) {
   c.boundaries("cu", op.getCu(), "N", c.dim("T"), "T");

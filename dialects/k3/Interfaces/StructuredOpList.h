@@ -15,7 +15,7 @@ template <typename Attach> void forEachStructuredOp(Attach attach) {
   each.template operator()<GatherRowsOp, LinearOp, MxContractOp, RmsNormOp, GluOp, SigmoidGateOp, KdaShortConvOp,
                            KdaGateOp, KdaScanOp, KdaRecurrentStepOp, KdaDecodeStepOp, KdaChunkPrepareOp, KdaChunkScanOp,
                            KdaGatedNormOp, AttnResMixOp, AttnResAccumulateOp, MoeRouteOp, MoePlanOp,
-                           MoeGroupedContractOp, MoeCombineOp, MlaAppendOp, MlaAbsorbOp, MlaAttendOp,
+                           MoeGroupedContractOp, MoeExpertMlpOp, MoeCombineOp, MlaAppendOp, MlaAbsorbOp, MlaAttendOp,
                            MlaAttendPartialOp, MlaAttendMergeOp, MlaExpandOp, SampleOp>();
 }
 

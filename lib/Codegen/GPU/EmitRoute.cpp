@@ -137,6 +137,8 @@ public:
     Value begin = g.min(g.mul(warp, perWarp), slots), end = g.min(g.add(begin, perWarp), slots);
 
     g.forThreads(g.mul(warps, experts), [&](Value i) { g.storeRaw(g.i32(0), word(i)); });
+    if (Value progress = op.getProgress())
+      g.forThreads(slots, [&](Value i) { g.store(g.i32(0), progress, {g.div(i, choices), g.rem(i, choices)}); });
     g.barrier();
     walk(warp, begin, end, [](Value, Value, Value, Value) {});
     g.barrier();

@@ -40,6 +40,14 @@ static LogicalResult emitExperts(OpBuilder &b, OpTy op, KernelConfigAttr config,
   return isExpertTiles(config) ? emitExpertTiles(b, op, config, target) : emitExpertStream(b, op, config, target);
 }
 
+static std::optional<GpuLaunch> configureExpertMlp(MoeExpertMlpOp op, Phase, const GpuTarget &target) {
+  return configureExpertStream(op, target);
+}
+
+static LogicalResult emitExpertMlp(OpBuilder &b, MoeExpertMlpOp op, KernelConfigAttr config, const GpuTarget &target) {
+  return emitExpertStream(b, op, config, target);
+}
+
 static ArrayRef<GpuEmitter> getEmitters() {
   static const GpuEmitter emitters[] = {
       emitterOf<RmsNormOp, configureRmsNorm, emitRmsNorm>(),
@@ -65,6 +73,7 @@ static ArrayRef<GpuEmitter> getEmitters() {
       emitterOf<MlaAttendOp, configureMlaAttend, emitMlaAttend>(),
       emitterOf<MxContractOp, configureExperts<MxContractOp>, emitExperts<MxContractOp>>(),
       emitterOf<MoeGroupedContractOp, configureExperts<MoeGroupedContractOp>, emitExperts<MoeGroupedContractOp>>(),
+      emitterOf<MoeExpertMlpOp, configureExpertMlp, emitExpertMlp>(),
       emitterOf<MlaAttendPartialOp, configureMlaAttendPartial, emitMlaAttendPartial>(),
       emitterOf<MlaAttendMergeOp, configureMlaAttendMerge, emitMlaAttendMerge>(),
       emitterOf<SampleOp, configureSample, emitSample>(),

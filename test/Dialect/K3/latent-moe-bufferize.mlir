@@ -46,3 +46,15 @@
 // PARTS-LABEL: func.func @combine(
 // TILED-LABEL: func.func @combine(
 // TILED: k3.latent_moe.combine ins(
+
+// CHECK-LABEL: func.func @plan_counted(
+// CHECK: k3.latent_moe.plan ins(%{{.*}} progress(%arg1 : memref<?x4xi32>) outs(%arg
+// PARTS-LABEL: func.func @plan_counted(
+// TILED-LABEL: func.func @plan_counted(
+// TILED: k3.latent_moe.plan ins(
+
+// CHECK-LABEL: func.func @expert_mlp(
+// CHECK: k3.latent_moe.expert_mlp ins(%{{.*}} outs(%arg9, %arg10, %arg11 :
+// PARTS-LABEL: func.func @expert_mlp(
+// TILED-LABEL: func.func @expert_mlp(
+// TILED: k3.latent_moe.expert_mlp ins(

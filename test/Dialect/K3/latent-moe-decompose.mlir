@@ -33,3 +33,19 @@
 // CHECK-LABEL: func.func @combine(
 // CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "reduction", "parallel"]
 // TILED-LABEL: func.func @combine(
+
+// CHECK-LABEL: func.func @plan_counted(
+// CHECK: linalg.fill
+// CHECK: tensor.insert
+// CHECK: %[[ZEROS:[0-9]+]] = linalg.fill ins(%{{.*}} : i32) outs(%arg1
+// CHECK: return %[[ZEROS]],
+// TILED-LABEL: func.func @plan_counted(
+
+// Rows of the second product are those of the first.
+// CHECK-LABEL: func.func @expert_mlp(
+// CHECK: %[[INNER:[0-9]+]] = scf.for
+// CHECK-COUNT-2: math.tanh
+// CHECK: scf.for
+// CHECK-NOT: math.tanh
+// CHECK: tensor.extract_slice %[[INNER]]
+// TILED-LABEL: func.func @expert_mlp(

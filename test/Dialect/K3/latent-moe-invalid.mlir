@@ -235,3 +235,27 @@ func.func @combine_weights(%y: tensor<?x4x64xf32>, %weights: tensor<?x3xf32>, %o
       -> tensor<?x64xf32>
   return
 }
+
+// -----
+
+func.func @mlp_down_type(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm: tensor<?x4xi32>, %w: tensor<16x32x64xbf16>,
+                         %down: tensor<16x64x32xf32>, %inner: tensor<?x4x32xf32>, %out: tensor<?x4x64xf32>, %p: tensor<?x4xi32>) {
+  // expected-error @+1 {{'k3.latent_moe.expert_mlp' op expected 'weight' and 'down_weight' of one element type, got 'bf16' and 'f32'}}
+  %0:3 = k3.latent_moe.expert_mlp ins(%x, %offsets, %perm, %w, %w, %down
+      : tensor<?x64xf32>, tensor<17xi32>, tensor<?x4xi32>, tensor<16x32x64xbf16>, tensor<16x32x64xbf16>, tensor<16x64x32xf32>)
+      outs(%inner, %out, %p : tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>) {activation = #k3.activation<swiglu>}
+      -> tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @mlp_down_depth(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm: tensor<?x4xi32>, %w: tensor<16x32x64xbf16>,
+                          %down: tensor<16x64x48xbf16>, %inner: tensor<?x4x32xf32>, %out: tensor<?x4x64xf32>, %p: tensor<?x4xi32>) {
+  // expected-error @+1 {{'k3.latent_moe.expert_mlp' op expected 'wn' = n = 32, got 48}}
+  %0:3 = k3.latent_moe.expert_mlp ins(%x, %offsets, %perm, %w, %w, %down
+      : tensor<?x64xf32>, tensor<17xi32>, tensor<?x4xi32>, tensor<16x32x64xbf16>, tensor<16x32x64xbf16>, tensor<16x64x48xbf16>)
+      outs(%inner, %out, %p : tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>) {activation = #k3.activation<swiglu>}
+      -> tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
+  return
+}

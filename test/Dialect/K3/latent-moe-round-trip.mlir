@@ -32,3 +32,13 @@
 // CHECK: k3.latent_moe.combine ins(%{{.*}}, %{{.*}} : tensor<?x4x64xf32>, tensor<?x4xf32>)
 // MEMREF-LABEL: func.func @combine(
 // MEMREF-NEXT: k3.latent_moe.combine {{.*}}outs({{.*}} memref<{{[^>]*}}>)
+
+// CHECK-LABEL: func.func @plan_counted(
+// CHECK: k3.latent_moe.plan ins(%{{.*}} : tensor<?x4xi32>) progress(%{{.*}} : tensor<?x4xi32>) outs(%{{.*}}, %{{.*}} : tensor<17xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>, tensor<17xi32>, tensor<?x4xi32>
+// MEMREF-LABEL: func.func @plan_counted(
+// MEMREF-NEXT: k3.latent_moe.plan {{.*}}progress({{.*}} memref<{{[^>]*}}>) outs({{.*}} memref<{{[^>]*}}>)
+
+// CHECK-LABEL: func.func @expert_mlp(
+// CHECK: k3.latent_moe.expert_mlp {{.*}} scale(%{{.*}} : tensor<16x32x2xi8>) up_scale(%{{.*}} : tensor<16x32x2xi8>) down_scale(%{{.*}} : tensor<16x64x1xi8>) outs(
+// MEMREF-LABEL: func.func @expert_mlp(
+// MEMREF-NEXT: k3.latent_moe.expert_mlp {{.*}}outs({{.*}} memref<{{[^>]*}}>)

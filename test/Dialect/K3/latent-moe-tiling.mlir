@@ -49,3 +49,11 @@
 // CHECK: tensor.extract_slice %{{.*}}[%[[I]], %[[J]]] [%[[M]], %[[N]]] {{.*}} : tensor<?x64xf32> to tensor<?x?xf32>
 // CHECK: k3.latent_moe.combine ins({{.*}} : tensor<?x4x?xf32>, tensor<?x4xf32>){{.*}} outs({{.*}} : tensor<?x?xf32>)
 // CHECK-COUNT-1: tensor.insert_slice
+
+// No parallel loop.
+// CHECK-LABEL: func.func @plan_counted(
+// CHECK: k3.latent_moe.plan ins({{.*}} : tensor<?x4xi32>) progress({{.*}} : tensor<?x4xi32>) outs(
+
+// CHECK-LABEL: func.func @expert_mlp(
+// CHECK-NOT: tensor.insert_slice
+// CHECK: k3.latent_moe.expert_mlp

@@ -106,6 +106,66 @@ INSTANTIATE_TEST_SUITE_P(
                       LinearCase{"k3_qkv_bf16_8", 8, 7168, 12288, true, true}),
     [](const auto &info) { return info.param.name; });
 
+/// A matrix [n, k] of every expert.
+class ExpertGroup {
+public:
+  ExpertGroup(bool mxfp4, Index experts, Index n, Index k) : mxfp4(mxfp4), n(n), k(k) {
+    std::vector<Array> all, allScales;
+    // Members share a few drawn contents: drawing takes time, and their places differ.
+    for (Index e = 0; e < experts; ++e) {
+      if (e < 4) {
+        weights.push_back(mxfp4 ? DrawnTensor::bytes({n, k / 2}, 0, 255) : DrawnTensor::normal("bf16", {n, k}, 0.02));
+        if (mxfp4)
+          scales.push_back(DrawnTensor::bytes({n, k / 32}, 118, 122));
+      }
+      all.push_back(Array::onDevice(weights[e % 4].array()));
+      if (mxfp4)
+        allScales.push_back(Array::onDevice(scales[e % 4].array()));
+    }
+    weight = Array::table(all);
+    if (mxfp4)
+      scale = Array::table(allScales);
+  }
+
+  double bytesOfOne() const { return static_cast<double>(n) * (mxfp4 ? k / 2.0 + k / 32.0 : k * 2.0); }
+
+  /// The products of x with some rows of an expert's matrix.
+  Vec multiply(const Vec &x, Index expert, Index row, Index rows) const {
+    Index width = mxfp4 ? k / 2 : k;
+    Vec values = weights[expert % 4].slice(row * width, rows * width);
+    if (!mxfp4)
+      return ref::linear(x, values, 1, k, rows);
+    Vec exponents = scales[expert % 4].slice(row * (k / 32), rows * (k / 32));
+    std::vector<std::uint8_t> packed(values.begin(), values.end()), bytes(exponents.begin(), exponents.end());
+    return ref::mxLinear(x, packed.data(), bytes.data(), 1, k, rows);
+  }
+
+  Array weight = Array::undefined("i8", {0}), scale = Array::undefined("i8", {0});
+
+private:
+  bool mxfp4;
+  Index n, k;
+  std::vector<DrawnTensor> weights, scales;
+};
+
+/// Different experts for every token.
+std::vector<std::int32_t> routeTokens(Index tokens, Index topK, Index experts) {
+  Random random(3);
+  std::vector<std::int32_t> ids;
+  for (Index t = 0; t < tokens; ++t) {
+    std::vector<std::int32_t> chosen = random.distinct(topK, experts);
+    ids.insert(ids.end(), chosen.begin(), chosen.end());
+  }
+  return ids;
+}
+
+double countDistinct(std::vector<std::int32_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  return static_cast<double>(std::unique(ids.begin(), ids.end()) - ids.begin());
+}
+
+Vec roundedToBf16(const Vec &x) { return gpu::decode("bf16", gpu::encode("bf16", x).data(), x.size()); }
+
 struct ExpertCase {
   const char *name;
   bool mxfp4;
@@ -119,43 +179,12 @@ class Experts : public ::testing::TestWithParam<ExpertCase> {};
 
 TEST_P(Experts, Speed) {
   ExpertCase c = GetParam();
-  Index kx = c.k, bytesK = c.mxfp4 ? c.k / 2 : c.k;
-  struct Group {
-    std::vector<DrawnTensor> weights, scales;
-    Array weight = Array::undefined("i8", {0}), scale = Array::undefined("i8", {0});
-  };
-  auto makeGroup = [&] {
-    Group group;
-    std::vector<Array> weights, scales;
-    // Members share a few drawn contents: drawing takes time, and their places differ.
-    for (Index e = 0; e < c.experts; ++e) {
-      if (e < 4) {
-        group.weights.push_back(c.mxfp4 ? DrawnTensor::bytes({c.n, bytesK}, 0, 255)
-                                        : DrawnTensor::normal("bf16", {c.n, c.k}, 0.02));
-        if (c.mxfp4)
-          group.scales.push_back(DrawnTensor::bytes({c.n, c.k / 32}, 118, 122));
-      }
-      weights.push_back(Array::onDevice(group.weights[e % 4].array()));
-      if (c.mxfp4)
-        scales.push_back(Array::onDevice(group.scales[e % 4].array()));
-    }
-    group.weight = Array::table(weights);
-    if (c.mxfp4)
-      group.scale = Array::table(scales);
-    return group;
-  };
-  Group gate = makeGroup(), up;
-  if (c.gated)
-    up = makeGroup();
+  Index kx = c.k;
+  ExpertGroup gate(c.mxfp4, c.experts, c.n, c.k), up = c.gated ? ExpertGroup(c.mxfp4, c.experts, c.n, c.k) : gate;
   // The second product has an input for each slot.
   DrawnTensor x = DrawnTensor::normal(c.bf16Stored ? "bf16" : "f32",
                                       c.gated ? Shape{c.tokens, kx} : Shape{c.tokens, c.topK, kx});
-  Random random(3);
-  std::vector<std::int32_t> ids;
-  for (Index t = 0; t < c.tokens; ++t) {
-    std::vector<std::int32_t> chosen = random.distinct(c.topK, c.experts);
-    ids.insert(ids.end(), chosen.begin(), chosen.end());
-  }
+  std::vector<std::int32_t> ids = routeTokens(c.tokens, c.topK, c.experts);
   ref::MoePlan plan = ref::planExperts(ids, c.experts);
   Array out = Array::onDevice("f32", {c.tokens, c.topK, c.n});
   Array offsets = Array::i32({c.experts + 1}, plan.offsets), perm = Array::i32({c.tokens, c.topK}, plan.perm);
@@ -183,36 +212,25 @@ TEST_P(Experts, Speed) {
   SKIP_WITHOUT_EMITTER(kernel);
   kernel->run(arrays);
 
-  auto product = [&](const Group &group, const Vec &input, Index expert, Index row) {
-    const DrawnTensor &weight = group.weights[expert % 4];
-    if (!c.mxfp4)
-      return ref::linear(input, weight.slice(row * c.k, c.k), 1, c.k, 1)[0];
-    Vec codes = weight.slice(row * bytesK, bytesK), scales = group.scales[expert % 4].slice(row * (c.k / 32), c.k / 32);
-    std::vector<std::uint8_t> packed(codes.begin(), codes.end()), exponents(scales.begin(), scales.end());
-    return ref::mxLinear(input, packed.data(), exponents.data(), 1, c.k, 1)[0];
-  };
   std::vector<Index> positions;
   Vec expected;
   for (Index slot : {Index(0), c.tokens * c.topK / 2, c.tokens * c.topK - 1})
     for (Index row : {Index(0), Index(1), c.n / 3, c.n - 1}) {
       Vec input = x.slice((c.gated ? slot / c.topK : slot) * kx, kx);
       if (c.bf16Inputs)
-        input = gpu::decode("bf16", gpu::encode("bf16", input).data(), input.size());
-      double y = product(gate, input, ids[slot], row);
+        input = roundedToBf16(input);
+      double y = gate.multiply(input, ids[slot], row, 1)[0];
       if (c.gated)
-        y = ref::glu(Vec{y}, Vec{product(up, input, ids[slot], row)},
+        y = ref::glu(Vec{y}, up.multiply(input, ids[slot], row, 1),
                      {c.mxfp4 ? ref::Activation::Situ : ref::Activation::SwiGlu, 4, 25})[0];
       positions.push_back(slot * c.n + row);
       expected.push_back(y);
     }
   expectAt(out, positions, expected, 5 * productTolerance);
-  std::vector<std::int32_t> used = ids;
-  std::sort(used.begin(), used.end());
-  auto experts = static_cast<double>(std::unique(used.begin(), used.end()) - used.begin());
-  double matrices = c.gated ? 2 : 1,
-         perExpert = static_cast<double>(c.n) * (c.mxfp4 ? c.k / 2.0 + c.k / 32.0 : c.k * 2.0);
+  double experts = countDistinct(ids);
+  double matrices = c.gated ? 2 : 1;
   double products = 2.0 * static_cast<double>(c.tokens * c.topK) * static_cast<double>(c.k * c.n) * matrices;
-  measure(experts * matrices * perExpert + bytesOf(x.array()) + bytesOf(out), products * (c.bf16Inputs ? 1 : 3));
+  measure(experts * matrices * gate.bytesOfOne() + bytesOf(x.array()) + bytesOf(out), products * (c.bf16Inputs ? 1 : 3));
 }
 
 INSTANTIATE_TEST_SUITE_P(Speed, Experts,
@@ -234,6 +252,72 @@ INSTANTIATE_TEST_SUITE_P(Speed, Experts,
                                            ExpertCase{"kimi_up_4096", false, 4096, 256, 8, 2304, 1024, true, true, true},
                                            ExpertCase{"kimi_up_8192", false, 8192, 256, 8, 2304, 1024, true, true},
                                            ExpertCase{"kimi_down_8192", false, 8192, 256, 8, 1024, 2304, false, true}),
+                         [](const auto &info) { return info.param.name; });
+
+struct MlpCase {
+  const char *name;
+  bool mxfp4;
+  Index tokens, experts, topK, k, inner, n;
+  bool bf16 = false; ///< x and inner rows, in memory
+};
+
+class ExpertMlp : public ::testing::TestWithParam<MlpCase> {};
+
+TEST_P(ExpertMlp, Speed) {
+  MlpCase c = GetParam();
+  ExpertGroup gate(c.mxfp4, c.experts, c.inner, c.k), up(c.mxfp4, c.experts, c.inner, c.k),
+      down(c.mxfp4, c.experts, c.n, c.inner);
+  const char *dtype = c.bf16 ? "bf16" : "f32";
+  DrawnTensor x = DrawnTensor::normal(dtype, {c.tokens, c.k});
+  std::vector<std::int32_t> ids = routeTokens(c.tokens, c.topK, c.experts);
+  ref::MoePlan plan = ref::planExperts(ids, c.experts);
+  Shape slots{c.tokens, c.topK};
+  Array offsets = Array::i32({c.experts + 1}, plan.offsets), perm = Array::i32(slots, plan.perm);
+  Array inner = Array::onDevice(dtype, {c.tokens, c.topK, c.inner}),
+        out = Array::onDevice("f32", {c.tokens, c.topK, c.n});
+  Array progress = Array::i32(slots, std::vector<std::int32_t>(ids.size()));
+  KernelSpec spec("k3.latent_moe.expert_mlp");
+  spec.in(x.array(), {0}).in(offsets).in(perm, {0}).in(gate.weight).in(up.weight).in(down.weight).inPhases({"decode"});
+  std::vector<Array> arrays{x.array(), offsets, perm, gate.weight, up.weight, down.weight};
+  if (c.mxfp4) {
+    spec.optional("scale", gate.scale).optional("up_scale", up.scale).optional("down_scale", down.scale);
+    arrays.insert(arrays.end(), {gate.scale, up.scale, down.scale});
+  }
+  spec.out(inner, {0}).out(out, {0}).out(progress, {0});
+  arrays.insert(arrays.end(), {inner, out, progress});
+  spec.attr(c.mxfp4 ? "activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64"
+                    : "activation = #k3.activation<swiglu>");
+  auto kernel = spec.compile(target);
+  SKIP_WITHOUT_EMITTER(kernel);
+  kernel->run(arrays);
+
+  std::vector<Index> positions;
+  Vec expected;
+  for (Index slot : {Index(0), c.tokens * c.topK - 1}) {
+    Vec input = x.slice(slot / c.topK * c.k, c.k);
+    Vec unit = ref::glu(gate.multiply(input, ids[slot], 0, c.inner), up.multiply(input, ids[slot], 0, c.inner),
+                        {c.mxfp4 ? ref::Activation::Situ : ref::Activation::SwiGlu, 4, 25});
+    if (c.bf16)
+      unit = roundedToBf16(unit);
+    for (Index row : {Index(0), Index(1), c.n / 3, c.n - 1}) {
+      positions.push_back(slot * c.n + row);
+      expected.push_back(down.multiply(unit, ids[slot], row, 1)[0]);
+    }
+  }
+  // Inner rows that are rounded to the other side of a tie: 2^-8 of some of many terms.
+  expectAt(out, positions, expected, c.bf16 ? 1e-3 : 10 * productTolerance);
+  double matrices = 2 * gate.bytesOfOne() + down.bytesOfOne();
+  double products = 2.0 * static_cast<double>(c.tokens * c.topK) * static_cast<double>((2 * c.k + c.n) * c.inner);
+  measure(countDistinct(ids) * matrices + bytesOf(x.array()) + bytesOf(out), products * (c.bf16 ? 1 : 3));
+}
+
+INSTANTIATE_TEST_SUITE_P(Speed, ExpertMlp,
+                         ::testing::Values(MlpCase{"k3_1", true, 1, 896, 16, 3584, 3072, 3584},
+                                           MlpCase{"k3_bf16_1", true, 1, 896, 16, 3584, 3072, 3584, true},
+                                           MlpCase{"k3_2", true, 2, 896, 16, 3584, 3072, 3584},
+                                           MlpCase{"k3_8", true, 8, 896, 16, 3584, 3072, 3584},
+                                           MlpCase{"k3_bf16_8", true, 8, 896, 16, 3584, 3072, 3584, true},
+                                           MlpCase{"kimi_1", false, 1, 256, 8, 2304, 1024, 2304}),
                          [](const auto &info) { return info.param.name; });
 
 //===----------------------------------------------------------------------===//

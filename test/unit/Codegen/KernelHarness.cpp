@@ -229,6 +229,20 @@ KernelSpec &KernelSpec::out(const Array &array, std::vector<int> dynamic) {
   outs.push_back(makeOperand(array, dynamic));
   return *this;
 }
+KernelSpec &KernelSpec::optionalOut(std::string keyword, const Array &array, std::vector<int> dynamic) {
+  optional(std::move(keyword), array, std::move(dynamic));
+  optionals.back().isDestination = true;
+  return *this;
+}
+
+std::vector<KernelSpec::Operand> KernelSpec::destinations() const {
+  std::vector<Operand> all;
+  std::copy_if(optionals.begin(), optionals.end(), std::back_inserter(all),
+               [](const Operand &operand) { return operand.isDestination; });
+  all.insert(all.end(), outs.begin(), outs.end());
+  return all;
+}
+
 KernelSpec &KernelSpec::xTerms(int terms) {
   moduleAttrs = "k3.x_terms = " + std::to_string(terms) + " : i64";
   return *this;
@@ -265,8 +279,9 @@ std::string KernelSpec::text(const CompileOptions &options) const {
   for (const Operand &operand : optionals)
     body += " " + operand.keyword + "(" + declare(operand) + " : " + operand.type + ")";
   body += " outs" + list(outs);
-  for (std::size_t i = 0; i < outs.size(); ++i) {
-    results += (i ? ", " : "") + outs[i].type;
+  std::vector<Operand> written = destinations();
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    results += (i ? ", " : "") + written[i].type;
     returned += (i ? ", " : "") + ("%r#" + std::to_string(i));
   }
   std::vector<std::string> all = attrs;
@@ -281,7 +296,7 @@ std::string KernelSpec::text(const CompileOptions &options) const {
   for (const std::string &attr : all)
     attributes += (attributes.empty() ? "" : ", ") + attr;
   return "module attributes {" + moduleAttrs + "} {\nfunc.func private @kernel(" + parameters + ") -> (" + results + ") attributes {k3.kernel} {\n  %r:" +
-         std::to_string(outs.size()) + " = " + body + " {" + attributes + "} -> " + results + "\n  return " + returned +
+         std::to_string(written.size()) + " = " + body + " {" + attributes + "} -> " + results + "\n  return " + returned +
          " : " + results + "\n}\n}\n";
 }
 
@@ -373,7 +388,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compile(const CompileOptions &option
   kernel->dynamicDims = getDynamicDims(func);
   for (auto [tile, loop] : llvm::zip_equal(config.getTiles(), mlir::k3::getLoopNames(root)))
     kernel->grid.push_back(makeGridAxis(root, loop, tile));
-  kernel->destinations = outs.size();
+  kernel->destinations = destinations().size();
 
   mlir::PassManager pipeline(&context);
   mlir::k3::buildKernelsPipeline(pipeline);
@@ -496,7 +511,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForExport(const CompileOption
     return nullptr;
   }
   std::unique_ptr<CompiledKernel> kernel(new CompiledKernel);
-  kernel->destinations = outs.size();
+  kernel->destinations = destinations().size();
   std::vector<mlir::Attribute> configs;
   auto isNew = [&](mlir::k3::KernelConfigAttr config) {
     bool known = llvm::is_contained(configs, mlir::Attribute(config));
@@ -547,7 +562,7 @@ std::unique_ptr<CompiledKernel> KernelSpec::compileForSimulation(const CompileOp
   kernel->strategyName = code->kernel.strategy;
   kernel->dynamicDims = code->dynamicDims;
   kernel->grid = code->grid;
-  kernel->destinations = outs.size();
+  kernel->destinations = destinations().size();
   kernel->threads = code->kernel.threads;
   kernel->dynamicShared = code->kernel.dynamicSharedBytes;
   kernel->resident = code->kernel.resident;

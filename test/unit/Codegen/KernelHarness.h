@@ -149,6 +149,8 @@ public:
   KernelSpec &index(); ///< an index operand
   KernelSpec &optional(std::string keyword, const Array &array, std::vector<int> dynamic = {});
   KernelSpec &out(const Array &array, std::vector<int> dynamic = {});
+  /// A destination with a keyword, the first one.
+  KernelSpec &optionalOut(std::string keyword, const Array &array, std::vector<int> dynamic = {});
   KernelSpec &attr(std::string text);
   /// f32 inputs of products are sums of so many bf16 on a GPU.
   KernelSpec &xTerms(int terms);
@@ -165,8 +167,9 @@ private:
   std::unique_ptr<CompiledKernel> compileForExport(const CompileOptions &options) const;
   struct Operand {
     std::string type, keyword;
-    bool isTable = false;
+    bool isTable = false, isDestination = false;
   };
+  std::vector<Operand> destinations() const;
   static Operand makeOperand(const Array &array, const std::vector<int> &dynamic);
   std::string op;
   std::vector<Operand> ins, optionals, outs;

@@ -29,6 +29,38 @@ ExpertProduct::ExpertProduct(MxContractOp op)
       accumulates(op.getAccumulate()), roundsInput(op.getBf16X() || isBf16(op.getX())), x(op.getX()),
       out(op.getOut()), weights{op.getWeight(), Value()}, scales{op.getScale(), Value()} {}
 
+ExpertProduct::ExpertProduct(MoeExpertMlpOp op, Value x, Value out)
+    : mxfp4(op.getScale() != nullptr), roundsInput(op.getBf16X() || isBf16(x)), x(x), out(out),
+      offsets(op.getOffsets()), perm(op.getPerm()) {
+  int64_t bounds = getStaticNamedDim(op, "E1");
+  experts = ShapedType::isDynamic(bounds) ? -1 : bounds - 1;
+}
+
+ExpertProduct ExpertProduct::gatedOf(MoeExpertMlpOp op) {
+  ExpertProduct product(op, op.getX(), op.getInner());
+  product.features = getStaticNamedDim(op, "n");
+  product.depth = getStaticNamedDim(op, "kx");
+  product.gated = true;
+  product.activation = op.getActivation();
+  product.beta = op.getBeta().convertToDouble();
+  product.linearBeta = op.getLinearBeta().convertToDouble();
+  product.weights[0] = op.getWeight();
+  product.weights[1] = op.getUpWeight();
+  product.scales[0] = op.getScale();
+  product.scales[1] = op.getUpScale();
+  return product;
+}
+
+ExpertProduct ExpertProduct::downOf(MoeExpertMlpOp op) {
+  ExpertProduct product(op, op.getInner(), op.getOut());
+  product.features = getStaticNamedDim(op, "m");
+  product.depth = getStaticNamedDim(op, "n");
+  product.weights[0] = op.getDownWeight();
+  product.scales[0] = op.getDownScale();
+  product.inputIsConstant = false;
+  return product;
+}
+
 ExpertProduct ExpertProduct::of(Operation *op) {
   if (auto contract = dyn_cast<MoeGroupedContractOp>(op))
     return ExpertProduct(contract);

@@ -9,14 +9,18 @@
 
 namespace mlir::k3 {
 
-/// What k3.latent_moe.grouped_contract and k3.mx.contract have in common: rows of x meet the matrices of an expert, or the
-/// one matrix there is. A row's number is its position in the order of experts.
+/// What k3.latent_moe.grouped_contract and k3.mx.contract have in common, and each of the two products of
+/// k3.latent_moe.expert_mlp: rows of x meet the matrices of an expert, or the one matrix there is. A row's number is its
+/// position in the order of experts.
 class ExpertProduct {
 public:
   explicit ExpertProduct(MoeGroupedContractOp op);
   explicit ExpertProduct(MxContractOp op);
   /// One of these two.
   static ExpertProduct of(Operation *op);
+  /// The gated unit, and the product that reads its rows.
+  static ExpertProduct gatedOf(MoeExpertMlpOp op);
+  static ExpertProduct downOf(MoeExpertMlpOp op);
 
   /// Output features and contraction size; ShapedType::kDynamic unless the type tells.
   int64_t features, depth;
@@ -55,8 +59,11 @@ public:
   Value activate(const GpuBuilder &g, Value first, Value second) const;
 
   Value x, out, offsets, perm;
+  /// Whether nothing writes x while the kernel runs.
+  bool inputIsConstant = true;
 
 private:
+  ExpertProduct(MoeExpertMlpOp op, Value x, Value out);
   Value rowOf(const GpuBuilder &g, Value matrix, Value expert, Value row) const;
   Value weights[2], scales[2];
   Activation activation = Activation::swiglu;

@@ -8,10 +8,12 @@
 using namespace mlir;
 using namespace mlir::k3;
 
-/// Words behind the experts': the sums of the block's warps.
+/// Words: passes before each expert; from a multiple of 16 bytes on, sums of the block's warps; where each expert's rows begin.
 static constexpr int64_t maxWarps = 32;
+static int64_t sumsStart(int64_t experts) { return llvm::alignTo(experts, 4); }
+static int64_t beginsStart(int64_t experts) { return sumsStart(experts) + maxWarps; }
 
-int64_t ExpertSchedule::sharedBytes(int64_t experts) { return 4 * (experts + 1 + maxWarps); }
+int64_t ExpertSchedule::sharedBytes(int64_t experts) { return 4 * (beginsStart(experts) + experts + 1); }
 
 ExpertSchedule::ExpertSchedule(const GpuBuilder &g, Value offsets, int64_t rowsPerPass, int64_t sharedOffset)
     : g(g), offsets(offsets), experts(GpuBuilder::staticDim(offsets, 0) - 1), rowsPerPass(rowsPerPass),
@@ -19,9 +21,13 @@ ExpertSchedule::ExpertSchedule(const GpuBuilder &g, Value offsets, int64_t rowsP
 
 Value ExpertSchedule::slot(Value expert) const { return g.advance(g.shared(sharedOffset), expert, g.i32()); }
 
+Value ExpertSchedule::beginWord(Value expert) const { return slot(g.add(expert, beginsStart(experts))); }
+
 Value ExpertSchedule::countPasses(Value expert) const {
-  Value rows = g.sub(g.load(offsets, {g.add(expert, 1)}, true), g.load(offsets, {expert}, true));
-  return g.ceilDiv(rows, rowsPerPass);
+  Value begin = g.load(offsets, {expert}, true), end = g.load(offsets, {g.add(expert, 1)}, true);
+  g.storeRaw(begin, beginWord(expert));
+  g.ifThen(g.eq(expert, experts - 1), [&] { g.storeRaw(end, beginWord(g.i32(experts))); });
+  return g.ceilDiv(g.sub(end, begin), rowsPerPass);
 }
 
 void ExpertSchedule::build() {
@@ -45,7 +51,7 @@ void ExpertSchedule::build() {
     running = g.add(running, g.select(g.ge(lane, distance), before, zero));
   }
   Value warp = g.warpId();
-  auto warpSlot = [&](Value number) { return slot(g.add(number, experts + 1)); };
+  auto warpSlot = [&](Value number) { return slot(g.add(number, sumsStart(experts))); };
   g.ifThen(g.eq(lane, 31), [&] { g.storeRaw(running, warpSlot(warp)); });
   // The sums are read four at a time.
   g.ifFirstThread([&] {
@@ -82,7 +88,7 @@ ExpertPass ExpertSchedule::find(Value number) const {
     Value count = g.intrinsic(g.i32(), "llvm.ctpop.i32", before);
     low = g.add(low, g.mul(g.sub(count, 1), step));
   }
-  Value begin = g.load(offsets, {low}, true), rows = g.sub(g.load(offsets, {g.add(low, 1)}, true), begin);
+  Value begin = g.loadRaw(beginWord(low), g.i32()), rows = g.sub(g.loadRaw(beginWord(g.add(low, 1)), g.i32()), begin);
   // Passes differ by one row at most.
   Value index = g.sub(number, g.loadRaw(slot(low), g.i32())), count = g.ceilDiv(rows, rowsPerPass);
   Value each = g.div(rows, count), larger = g.rem(rows, count);

@@ -19,7 +19,7 @@ struct ExpertPass {
 class ExpertSchedule {
 public:
   /// `offsets`: [E + 1] i32, the rows of expert e are those from offsets[e] up to offsets[e + 1]. Uses sharedBytes(E) bytes of
-  /// shared memory from `sharedOffset` (a multiple of 4) on.
+  /// shared memory from `sharedOffset` (a multiple of 16) on.
   ExpertSchedule(const GpuBuilder &g, Value offsets, int64_t rowsPerPass, int64_t sharedOffset);
   static int64_t sharedBytes(int64_t experts);
 
@@ -32,6 +32,9 @@ public:
 
 private:
   Value slot(Value expert) const;
+  /// Where the first row of an expert, or the end of all rows, is kept.
+  Value beginWord(Value expert) const;
+  /// Keeps that, too.
   Value countPasses(Value expert) const;
 
   const GpuBuilder &g;

@@ -52,3 +52,27 @@ func.func @combine(%y: tensor<?x4x64xf32>, %weights: tensor<?x4xf32>,
       -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
+
+func.func @plan_counted(%ids: tensor<?x4xi32>, %progress: tensor<?x4xi32> {bufferization.writable = true},
+                        %offsets: tensor<17xi32> {bufferization.writable = true},
+                        %perm: tensor<?x4xi32> {bufferization.writable = true}) -> (tensor<?x4xi32>, tensor<17xi32>, tensor<?x4xi32>) {
+  %0:3 = k3.latent_moe.plan ins(%ids : tensor<?x4xi32>) progress(%progress : tensor<?x4xi32>)
+      outs(%offsets, %perm : tensor<17xi32>, tensor<?x4xi32>) -> tensor<?x4xi32>, tensor<17xi32>, tensor<?x4xi32>
+  return %0#0, %0#1, %0#2 : tensor<?x4xi32>, tensor<17xi32>, tensor<?x4xi32>
+}
+
+// Both products of MXFP4 experts.
+func.func @expert_mlp(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm: tensor<?x4xi32>, %w1: tensor<16x32x32xi8>,
+                      %s1: tensor<16x32x2xi8>, %w3: tensor<16x32x32xi8>, %s3: tensor<16x32x2xi8>, %w2: tensor<16x64x16xi8>,
+                      %s2: tensor<16x64x1xi8>, %inner: tensor<?x4x32xf32> {bufferization.writable = true},
+                      %out: tensor<?x4x64xf32> {bufferization.writable = true},
+                      %progress: tensor<?x4xi32> {bufferization.writable = true})
+    -> (tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>) {
+  %0:3 = k3.latent_moe.expert_mlp ins(%x, %offsets, %perm, %w1, %w3, %w2
+      : tensor<?x64xf32>, tensor<17xi32>, tensor<?x4xi32>, tensor<16x32x32xi8>, tensor<16x32x32xi8>, tensor<16x64x16xi8>)
+      scale(%s1 : tensor<16x32x2xi8>) up_scale(%s3 : tensor<16x32x2xi8>) down_scale(%s2 : tensor<16x64x1xi8>)
+      outs(%inner, %out, %progress : tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>)
+      {activation = #k3.activation<situ>, beta = 4.0 : f64, linear_beta = 25.0 : f64}
+      -> tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
+  return %0#0, %0#1, %0#2 : tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
+}
