@@ -9,9 +9,14 @@
 using namespace k3;
 using namespace k3::test;
 
-/// Tensors of one test are different, and the same in every process.
+/// Tensors of one test are different, and the same whichever tests run before it.
 static std::uint64_t nextCall() {
+  static const ::testing::TestInfo *last = nullptr;
   static std::uint64_t calls = 0;
+  const ::testing::TestInfo *now = ::testing::UnitTest::GetInstance()->current_test_info();
+  if (now != last)
+    calls = 0;
+  last = now;
   return ++calls;
 }
 
