@@ -109,8 +109,8 @@ std::optional<TileShape> TileShape::of(const ExpertProduct &product, const GpuTa
   shape.widths = shape.terms > 1    ? ArrayRef<int64_t>(exactWidths)
                  : shape.parts == 2 ? ArrayRef<int64_t>(narrowWidths)
                                     : ArrayRef<int64_t>(roundedWidths);
-  // Of one or two steps of k the loops go away, and ptxas then moves sums between products (C7519).
-  constexpr int64_t leastSteps = 3;
+  // Of few steps of k the loops go away, and ptxas then moves sums between products (C7519).
+  int64_t leastSteps = shape.terms == 1 && !shape.mxfp4 ? 6 : 3;
   if (shape.features == 0 || shape.features % shape.featuresPerTile() != 0 || shape.depth % depthTile != 0 ||
       shape.depth < leastSteps * depthTile)
     return std::nullopt;

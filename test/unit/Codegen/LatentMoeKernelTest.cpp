@@ -194,8 +194,8 @@ INSTANTIATE_TEST_SUITE_P(
                       // As models have them whose products round their inputs.
                       ExpertCase{"mxfp4", true, true, false, true, 7, 3, 192, 128, true, true, false, true},
                       ExpertCase{"mxfp4", false, false, true, true, 5, 2, 192, 256, true, true},
-                      ExpertCase{"bf16", true, false, false, true, 4, 2, 192, 128, true, false, false, true},
-                      ExpertCase{"bf16", false, false, true, true, 3, 1, 192, 256, true, true},
+                      ExpertCase{"bf16", true, false, false, true, 4, 2, 384, 128, true, false, false, true},
+                      ExpertCase{"bf16", false, false, true, true, 3, 1, 384, 256, true, true},
                       ExpertCase{"bf16", true, false, false, true, 4, 2, 192, 128}));
 
 //===----------------------------------------------------------------------===//
