@@ -16,8 +16,8 @@
 // k3.latent_moe.expert_mlp is two products, of which the second reads what the first one makes. All blocks go through the
 // tiles of the first one, then through those of the second; copies of weights never stop between them. Rows of the second
 // product must be complete before they are read: a block adds the tiles that it has done to a counter of their pass, and
-// waits for the counter of a pass before it reads its rows. So that this rarely takes time, each product is done for one
-// half of the passes, then for the other. Blocks wait for each other, so all must run at the same time.
+// waits for the counter of a pass before it reads its rows. So that this rarely takes time, each product of few passes is
+// done for one half of them, then for the other. Blocks wait for each other, so all must run at the same time.
 //
 // Decoding takes most instructions, about two thirds of what a multiprocessor can issue while memory delivers: whatever is
 // done per tile and warp counts, too.
@@ -63,8 +63,8 @@ constexpr int64_t inputStages = 2;
 enum InputWord : int64_t {
   beginWord, countWord, firstRowWord, tileShiftWord, endTileWord, nextPartWord, endPartWord, allPartsWord, inputWords
 };
-/// With so many passes, a product is done for one half of them first. Later, waiting at the end of the first product takes
-/// less time than what memory loses if blocks read from more places.
+/// With up to so many passes, a product is done for one half of them first. With more, waiting at the end of the first
+/// product is a small part of the time, and all of them in one go were faster.
 constexpr int64_t mostHalvedPasses = 24;
 /// Places of a group for sums on their way, tile t's in number t mod 4, where the warp of this number adds them up. They
 /// need no barrier that says when they are free: of the four tiles before t, each warp has added up one. That was t - 4
