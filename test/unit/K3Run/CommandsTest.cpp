@@ -80,6 +80,16 @@ TEST_F(K3Run, JsonHasTheContractedKeys) {
   EXPECT_GT(json["first_token_ms"], 0.0);
   EXPECT_TRUE(json["decode_tokens_per_s"].is_number());
   EXPECT_GT(json["peak_rss_bytes"], 1000000u);
+  EXPECT_EQ(json["device"], "cpu");
+  EXPECT_FALSE(json.contains("products"));
+}
+
+TEST_F(K3Run, SaysWhoDoesProductsOnAGpu) {
+  script(ids(" time."));
+  mock().products = "own kernels";
+  nlohmann::json json = runJson({"m.k3a", "--prompt", "Once upon a", "--device", "cuda:0"});
+  EXPECT_EQ(json["device"], "cuda:0");
+  EXPECT_EQ(json["products"], "own kernels");
 }
 
 // T05: the limit gives "length", the end token "stop", unless it is ignored.

@@ -132,6 +132,12 @@ k3rt_status k3rt_stats_get(k3rt_engine *, k3rt_stats *stats) {
   return K3RT_OK;
 }
 
+k3rt_status k3rt_device_info_get(k3rt_engine *, k3rt_device_info *info) {
+  info->name = mock().products.empty() ? "cpu" : "cuda:0";
+  info->products = mock().products.c_str();
+  return K3RT_OK;
+}
+
 namespace {
 void traceRows(k3rt_engine *engine, size_t first, size_t rows) {
   auto &model = mock();

@@ -31,6 +31,7 @@ struct MockModel {
   std::function<float(const std::string &, uint32_t, size_t)> stateValue;
 
   bool choosesTokens = false; ///< greedy ones, as an engine on a GPU does
+  std::string products; ///< not empty: on a GPU, who does large products
   std::string failStep; ///< not empty: steps end with K3RT_NON_FINITE and this
 
   // What was seen.

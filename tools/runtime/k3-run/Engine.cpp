@@ -225,6 +225,13 @@ uint32_t Engine::threads() {
   return k3rt_stats_get(engine, &stats) == K3RT_OK ? stats.threads : 0;
 }
 
+k3rt_device_info Engine::device() {
+  k3rt_device_info info = {};
+  info.size = sizeof(info);
+  k3rt_device_info_get(engine, &info);
+  return info;
+}
+
 bool Engine::setTrace(k3rt_trace_fn trace, void *user, std::string &error) {
   return check(k3rt_set_trace(engine, trace, user), error);
 }

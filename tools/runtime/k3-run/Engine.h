@@ -77,6 +77,8 @@ public:
   [[nodiscard]] bool plan(const Options &options, k3rt_memory_plan &plan,
                           std::string &error);
   uint32_t threads();
+  /// The processor: its name, and on a GPU who does large products.
+  k3rt_device_info device();
   [[nodiscard]] bool setTrace(k3rt_trace_fn trace, void *user,
                               std::string &error);
 

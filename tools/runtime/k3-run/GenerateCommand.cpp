@@ -82,6 +82,10 @@ bool runGenerate(const Options &options, Streams &streams,
   json["accepted_tokens"] = result.acceptedTokens;
   json["tokens_per_step"] =
       tokensPerStep(result.tokens.size(), result.acceptedTokens);
+  k3rt_device_info device = engine.device();
+  json["device"] = device.name ? device.name : "";
+  if (device.products && *device.products)
+    json["products"] = device.products;
   json["peak_rss_bytes"] = peakMemory();
   streams.out << json.dump() << '\n';
   return true;
