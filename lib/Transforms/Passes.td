@@ -197,8 +197,8 @@ def FuseExperts : Pass<"k3-fuse-experts", "::mlir::func::FuncOp"> {
   let summary = "decode on GPUs: the routed experts between their latent projections are one op";
   let description = [{
     In functions of phase decode the gated `k3.latent_moe.grouped_contract` and the one that reads its rows become
-    `k3.latent_moe.expert_mlp`, and `k3.latent_moe.plan` makes the counters that it needs. Two kernels of some 50
-    microseconds each lose a tenth of them where they begin and end.
+    `k3.latent_moe.expert_mlp`, and `k3.latent_moe.plan` makes the counters that it needs. As two
+    kernels, each begins and ends on its own; docs/performance/gpu.md says what that takes.
 
     After the passes that round and narrow what the contractions read, because they know those.
   }];

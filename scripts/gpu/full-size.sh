@@ -6,6 +6,7 @@
 #                                                         JSON to FOLDER/NAME.json; fails when a model takes more or less
 #                                                         memory than planned by over 3%
 # FOLDER: build/gpu-full. K3_BIN: folder of the tools, instead of setting up and building. MODELS: names, instead of both.
+# PRODUCTS: what k3-compile takes (bf16).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command=${1:-} out=${2:-build/gpu-full}
@@ -37,7 +38,7 @@ compile)
       config=$out/kimi-k3-slice-config.json
       slice test/configs/kimi-k3/config.json "$config"
     fi
-    "$bin/k3-compile" --no-weights --config "$config" --target=nvidia-sm90a --products=bf16 --max-tokens=2048 \
+    "$bin/k3-compile" --no-weights --config "$config" --target=nvidia-sm90a --products="${PRODUCTS:-bf16}" --max-tokens=2048 \
       --max-sequences=64 -o "$out/$name.k3a"
   done
   ;;
@@ -54,7 +55,7 @@ measure)
   exit $failed
   ;;
 *)
-  sed -n '2,9s/^# \?//p' "$0" >&2
+  sed -n '2,10s/^# \?//p' "$0" >&2
   exit 1
   ;;
 esac

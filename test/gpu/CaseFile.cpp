@@ -196,40 +196,8 @@ static void from_json(const json &j, Argument &argument) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TensorMap, argument, box, swizzle)
 
-static void to_json(json &j, const Kernel &kernel) {
-  j = {{"op", kernel.op},
-       {"strategy", kernel.strategy},
-       {"entry", kernel.entry},
-       {"cubin", kernel.cubin},
-       {"threads", kernel.threads},
-       {"dynamicSharedBytes", kernel.dynamicSharedBytes},
-       {"cluster", kernel.cluster},
-       {"tensorMaps", kernel.tensorMaps},
-       {"registers", kernel.registers},
-       {"staticSharedBytes", kernel.staticSharedBytes},
-       {"spillBytes", kernel.spillBytes},
-       {"stackBytes", kernel.stackBytes},
-       {"startsEarly", kernel.startsEarly},
-       {"resident", kernel.resident}};
-}
-
-static void from_json(const json &j, Kernel &kernel) {
-  j.at("op").get_to(kernel.op);
-  j.at("strategy").get_to(kernel.strategy);
-  j.at("entry").get_to(kernel.entry);
-  j.at("cubin").get_to(kernel.cubin);
-  j.at("threads").get_to(kernel.threads);
-  j.at("dynamicSharedBytes").get_to(kernel.dynamicSharedBytes);
-  j.at("cluster").get_to(kernel.cluster);
-  j.at("tensorMaps").get_to(kernel.tensorMaps);
-  j.at("registers").get_to(kernel.registers);
-  j.at("staticSharedBytes").get_to(kernel.staticSharedBytes);
-  j.at("spillBytes").get_to(kernel.spillBytes);
-  j.at("stackBytes").get_to(kernel.stackBytes);
-  j.at("startsEarly").get_to(kernel.startsEarly);
-  kernel.resident = j.value("resident", false); // older files have no such kernels
-}
-
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, op, strategy, entry, cubin, threads, dynamicSharedBytes, cluster, tensorMaps,
+                                   registers, staticSharedBytes, spillBytes, stackBytes, startsEarly, resident)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Variant, kernel, grid)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Tolerance, ofLargest, ofOwn, absolute)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Expectation, argument, values, positions, sums, largest, mask, tolerance)

@@ -85,8 +85,8 @@ def K3_MoeExpertMlpOp : K3_StructuredOp<"latent_moe.expert_mlp",
     As one kernel, expert e's rows of `out` can begin when its rows of `inner` are there, without an end and a beginning of
     all others between them. `progress` counts what of `inner` is finished: zero before, afterwards anything.
 
-    * (C1) `E1 = E + 1`. (C2) i8 weights have scales, float weights have none, and all are of one type. (C4) the
-      contraction sizes agree. (C5) `bf16_x` needs bf16 or MXFP4 weights.
+    * (C1) `E1 = E + 1`. (C2) i8 weights have scales, float weights have none, and all are of one type. (C3) situ has
+      finite `beta` and `linear_beta` > 0. (C4) the contraction sizes agree. (C5) `bf16_x` needs bf16 or MXFP4 weights.
   }];
   let arguments = (ins K3_Float:$x,
                        K3_Int:$offsets,

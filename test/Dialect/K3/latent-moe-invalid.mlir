@@ -259,3 +259,37 @@ func.func @mlp_down_depth(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm:
       -> tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
   return
 }
+
+// -----
+
+func.func @mlp_no_down_scale(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm: tensor<?x4xi32>, %w: tensor<16x32x32xi8>,
+                             %s: tensor<16x32x2xi8>, %down: tensor<16x64x16xi8>, %inner: tensor<?x4x32xf32>, %out: tensor<?x4x64xf32>, %p: tensor<?x4xi32>) {
+  // expected-error @+1 {{'k3.latent_moe.expert_mlp' op expected 'down_scale' with i8 'down_weight', got none}}
+  %0:3 = k3.latent_moe.expert_mlp ins(%x, %offsets, %perm, %w, %w, %down
+      : tensor<?x64xf32>, tensor<17xi32>, tensor<?x4xi32>, tensor<16x32x32xi8>, tensor<16x32x32xi8>, tensor<16x64x16xi8>)
+      scale(%s : tensor<16x32x2xi8>) up_scale(%s : tensor<16x32x2xi8>)
+      outs(%inner, %out, %p : tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>) {activation = #k3.activation<swiglu>}
+      -> tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @mlp_beta(%x: tensor<?x64xf32>, %offsets: tensor<17xi32>, %perm: tensor<?x4xi32>, %w: tensor<16x32x64xbf16>,
+                    %down: tensor<16x64x32xbf16>, %inner: tensor<?x4x32xf32>, %out: tensor<?x4x64xf32>, %p: tensor<?x4xi32>) {
+  // expected-error @+1 {{'k3.latent_moe.expert_mlp' op expected finite 'beta' > 0 with situ, got 0}}
+  %0:3 = k3.latent_moe.expert_mlp ins(%x, %offsets, %perm, %w, %w, %down
+      : tensor<?x64xf32>, tensor<17xi32>, tensor<?x4xi32>, tensor<16x32x64xbf16>, tensor<16x32x64xbf16>, tensor<16x64x32xbf16>)
+      outs(%inner, %out, %p : tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>) {activation = #k3.activation<situ>}
+      -> tensor<?x4x32xf32>, tensor<?x4x64xf32>, tensor<?x4xi32>
+  return
+}
+
+// -----
+
+func.func @plan_progress(%ids: tensor<2x4xi32>, %progress: tensor<2x3xi32>, %offsets: tensor<17xi32>, %perm: tensor<2x4xi32>) {
+  // expected-error @+1 {{'k3.latent_moe.plan' op expected equal sizes of 'k', got 4 in 'ids' and 3 in 'progress'}}
+  %0:3 = k3.latent_moe.plan ins(%ids : tensor<2x4xi32>) progress(%progress : tensor<2x3xi32>)
+      outs(%offsets, %perm : tensor<17xi32>, tensor<2x4xi32>) -> tensor<2x3xi32>, tensor<17xi32>, tensor<2x4xi32>
+  return
+}
